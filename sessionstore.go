@@ -1,9 +1,12 @@
 package sessionstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -111,6 +114,14 @@ type SessionInfo struct {
 	// storage, in whole milliseconds since 1970. Reading never changes it, nor
 	// does an append to a subpath.
 	Mtime int64
+}
+
+// SortSessions sorts a list as [SessionLister] promises it: newest first, and by
+// id where times are equal.
+func SortSessions(list []SessionInfo) {
+	slices.SortFunc(list, func(a, b SessionInfo) int {
+		return cmp.Or(cmp.Compare(b.Mtime, a.Mtime), strings.Compare(a.SessionID, b.SessionID))
+	})
 }
 
 // PurgeReport counts what [Purger] has deleted.

@@ -213,9 +213,7 @@ func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessions
 		list = append(list, sessionstore.SessionInfo{SessionID: id, Mtime: ses.mtime})
 		return nil
 	})
-	slices.SortFunc(list, func(a, b sessionstore.SessionInfo) int {
-		return cmp.Or(cmp.Compare(b.Mtime, a.Mtime), strings.Compare(a.SessionID, b.SessionID))
-	})
+	sessionstore.SortSessions(list)
 	return list, err
 }
 

@@ -37,8 +37,8 @@ func Object(data []byte, member func(key, value []byte)) error {
 	if data[i] != '{' {
 		return &Error{i, "not a JSON object"}
 	}
-	s := scanner{data: data, member: member}
-	end, err := s.value(i)
+	s := scanner{data: data}
+	end, err := s.value(i, member)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,7 @@ func Object(data []byte, member func(key, value []byte)) error {
 }
 
 type scanner struct {
-	data   []byte
-	member func(key, value []byte)
+	data []byte
 
 	depth   int
 	objects [(MaxDepth + 64) / 64]uint64 // one bit a level: is it an object?
@@ -61,7 +60,7 @@ type scanner struct {
 
 // value scans the value that starts at i and returns the index behind it.
 // It keeps its own stack, so depth costs no goroutine stack.
-func (s *scanner) value(i int) (int, error) {
+func (s *scanner) value(i int, member func(key, value []byte)) (int, error) {
 	for {
 		next, opened, err := s.begin(i)
 		if err != nil {
@@ -75,8 +74,8 @@ func (s *scanner) value(i int) (int, error) {
 			if s.depth == 0 {
 				return i, nil
 			}
-			if s.depth == 1 && s.member != nil {
-				s.member(s.key, s.data[s.valueStart:i])
+			if s.depth == 1 && member != nil {
+				member(s.key, s.data[s.valueStart:i])
 			}
 			next, more, err := s.afterValue(i)
 			if err != nil {
