@@ -21,18 +21,23 @@ import (
 	"github.com/sessionstore/sessionstore/internal/idset"
 )
 
-// Store is a store in memory. The zero value is empty and ready to use. It is
-// safe for concurrent use.
+// Store is a handle on sessions in memory. It is safe for concurrent use. Make
+// one with [New].
 type Store struct {
 	// AfterAppend, if not nil, is called when a batch has been stored. If it
 	// returns an error, so does Append, although the batch has landed: a test
 	// can play the lost reply of a server. Set it before the first use.
 	AfterAppend func(ctx context.Context, key sessionstore.Key) error
 
+	*memory
+	attempts attempt.Tracker[sessionstore.Key, *transcript] // state: where the batch has landed
+	now      func() time.Time
+}
+
+// memory is what all handles share.
+type memory struct {
 	mu       sync.RWMutex
 	sessions map[sessionKey]*session
-	attempts attempt.Tracker[sessionstore.Key, *transcript] // state: where the batch has landed
-	now      func() time.Time                               // nil: time.Now
 }
 
 type sessionKey struct{ project, id string }
@@ -60,7 +65,13 @@ var (
 )
 
 // New returns an empty store.
-func New() *Store { return &Store{} }
+func New() *Store {
+	return &Store{memory: &memory{sessions: make(map[sessionKey]*session)}, now: time.Now}
+}
+
+// Reopen returns another handle on the same sessions, as a second host has it:
+// it knows nothing of appends of the first that ended in an error.
+func (s *Store) Reopen() *Store { return &Store{memory: s.memory, now: time.Now} }
 
 // Append adds a batch at the end of a transcript.
 func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sessionstore.Entry) error {
@@ -119,7 +130,7 @@ func (s *Store) store(key sessionstore.Key, batch []sessionstore.Checked, landed
 	}
 	if key.Subpath == "" && len(fresh) > 0 {
 		ses := s.sessions[sessionKey{key.ProjectKey, key.SessionID}]
-		ses.mtime = max(ses.mtime, s.clock().UnixMilli())
+		ses.mtime = max(ses.mtime, s.now().UnixMilli())
 	}
 	return t
 }
@@ -127,9 +138,6 @@ func (s *Store) store(key sessionstore.Key, batch []sessionstore.Checked, landed
 // transcriptFor returns the transcript of a key and creates what is missing.
 func (s *Store) transcriptFor(key sessionstore.Key) *transcript {
 	id := sessionKey{key.ProjectKey, key.SessionID}
-	if s.sessions == nil {
-		s.sessions = make(map[sessionKey]*session)
-	}
 	ses := s.sessions[id]
 	if ses == nil {
 		ses = &session{transcripts: make(map[string]*transcript)}
@@ -141,13 +149,6 @@ func (s *Store) transcriptFor(key sessionstore.Key) *transcript {
 		ses.transcripts[key.Subpath] = t
 	}
 	return t
-}
-
-func (s *Store) clock() time.Time {
-	if s.now != nil {
-		return s.now()
-	}
-	return time.Now()
 }
 
 // Load returns all entries of a transcript.

@@ -24,18 +24,6 @@ func batchOf(texts ...string) []sessionstore.Entry {
 	return es
 }
 
-func TestZeroStoreIsReady(t *testing.T) {
-	var s Store
-	k := sessionstore.Key{ProjectKey: "p", SessionID: "s"}
-	got, err := s.Load(ctx, k)
-	require.NoError(t, err)
-	require.Nil(t, got)
-	require.NoError(t, s.Append(ctx, k, batchOf(`{"a":1}`)))
-	got, err = s.Load(ctx, k)
-	require.NoError(t, err)
-	require.Equal(t, batchOf(`{"a":1}`), got)
-}
-
 func TestLostReplyOfASessionDeletedMeanwhileStoresTheRetry(t *testing.T) {
 	s := New()
 	k := sessionstore.Key{ProjectKey: "p", SessionID: "s"}
@@ -53,7 +41,8 @@ func TestLostReplyOfASessionDeletedMeanwhileStoresTheRetry(t *testing.T) {
 
 func TestTimeNeverGoesBack(t *testing.T) {
 	now := time.UnixMilli(5000)
-	s := &Store{now: func() time.Time { return now }}
+	s := New()
+	s.now = func() time.Time { return now }
 	k := sessionstore.Key{ProjectKey: "p", SessionID: "s"}
 	require.NoError(t, s.Append(ctx, k, batchOf(`{"a":1}`)))
 	now = time.UnixMilli(1000)
