@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+// Exit codes. The help of the root command lists them.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitInterrupted = 130
+	exitBrokenPipe  = 141 // what a shell reports for a process that SIGPIPE ended
+)
+
+// app is what the commands of one run share.
+type app struct {
+	stdin  io.Reader
+	stdout *bufio.Writer
+	stderr io.Writer
+	in     terminal
+	out    terminal
+	err    terminal
+	now    func() time.Time
+
+	// Global flags.
+	storeURL string
+	json     bool
+	quiet    bool
+	noColor  bool
+
+	skips skipLog
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{
+		stdin: stdin, stdout: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr,
+		in: terminalOf(stdin), out: terminalOf(stdout), err: terminalOf(stderr),
+		now: time.Now,
+	}
+}
+
+// terminal describes one of the three standard streams.
+type terminal struct {
+	is    bool
+	width int
+}
+
+// Text is not set wider than this, because longer lines are hard to read.
+const maxTextWidth = 120
+
+func terminalOf(stream any) terminal {
+	t := terminal{width: 80}
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return t
+	}
+	t.is = true
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		t.width = w
+	} else if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
+		t.width = w
+	}
+	return t
+}
+
+// printf writes to standard output.
+func (a *app) printf(format string, args ...any) {
+	fmt.Fprintf(a.stdout, format, args...) // the error shows when it is flushed
+}
+
+// note tells the reader something that is no result. --quiet silences it.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		a.warn(format, args...)
+	}
+}
+
+// warn writes one line to standard error, after what stands in the buffer of
+// standard output.
+func (a *app) warn(format string, args ...any) {
+	a.stdout.Flush()
+	fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
+}
+
+// printJSON writes one object as one line.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// usageError is a call that cannot mean anything: exit code 2.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// notFoundError is sessionstore.ErrNotFound in the words of a command.
+type notFoundError struct{ text string }
+
+func (e *notFoundError) Error() string        { return e.text }
+func (e *notFoundError) Is(target error) bool { return target == sessionstore.ErrNotFound }
+
+func notFoundf(format string, args ...any) error {
+	return &notFoundError{fmt.Sprintf(format, args...)}
+}
+
+// errReported ends a command with exit code 1 that has said everything.
+var errReported = errors.New("already reported")
+
+// finish flushes the output, reports the error as one line and returns the
+// exit code.
+func (a *app) finish(ctx context.Context, err error) int {
+	if flushErr := a.stdout.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write output: %w", flushErr)
+	}
+	a.skips.report(a)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, syscall.EPIPE):
+		return exitBrokenPipe // the reader has seen enough: no message
+	case errors.Is(err, errReported):
+		return exitFailure
+	case ctx.Err() != nil:
+		a.fail("interrupted")
+		return exitInterrupted
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fmt.Errorf("%w by this store", err)
+	}
+	a.fail(err.Error())
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, sessionstore.ErrNotFound):
+		return exitNotFound
+	}
+	return exitFailure
+}
+
+func (a *app) fail(text string) {
+	text = oneLine(strings.ReplaceAll(text, dashMask, ""))
+	fmt.Fprintln(a.stderr, "sessionstore: "+strings.TrimPrefix(text, "sessionstore: "))
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDemo(t *testing.T) {
+	home(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	start := time.Now()
+	out := ok(t, "demo")
+	require.Less(t, time.Since(start), 5*time.Second)
+	for _, text := range []string{
+		"1. Host A runs an agent", "176 entries in 12 batch appends",
+		"2. Host A is gone; host B opens the same directory", "with 7 subagents",
+		"3. Is everything there?", "Yes: 162 entries of 8 transcripts", "The other 14 describe the 7 subagents",
+		"4. The conversation", "One agent [[script:sub]]", "Subagent result: 42 leaf",
+		"5. Where it lies", recordedID + ".jsonl", "agent-a54a7a95de8336d08.meta.json",
+		"Try next", "ls --all", "rm -r ",
+	} {
+		require.Contains(t, out, text)
+	}
+	dir := regexp.MustCompile(`rm -r (\S+)`).FindStringSubmatch(out)[1]
+	require.Contains(t, ok(t, "show", "-s", "file:"+dir, recordedID[:8]), "One agent")
+	again := ok(t, "demo")
+	temp := regexp.MustCompile(`sessionstore-demo-\d+`)
+	require.Equal(t, temp.ReplaceAllString(out, ""), temp.ReplaceAllString(again, ""), "the output is the same each time")
+}
+
+func TestDemoInADirectory(t *testing.T) {
+	h := home(t)
+	out := ok(t, "demo", "--dir", "~/demo dir")
+	require.Contains(t, out, "show -s 'file:"+filepath.Join(h, "demo dir")+"' "+recordedID[:8]+" --subagents")
+	before := files(t, filepath.Join(h, "demo dir"))
+	out = ok(t, "demo", "--dir", "~/demo dir")
+	require.Contains(t, out, "in this directory already; entries added: 0")
+	require.Equal(t, before, files(t, filepath.Join(h, "demo dir")))
+	require.Regexp(t, `^\{"dir":.*"batches":0,"entries":162,"added":0,"equal":true,"transcripts":8\}\n$`,
+		ok(t, "demo", "--dir", filepath.Join(h, "demo dir"), "--json"))
+}
+
+func TestDemoCompletesAnInterruptedRun(t *testing.T) {
+	h := home(t)
+	dir := filepath.Join(h, "demo")
+	ok(t, "demo", "--dir", dir)
+	path := filepath.Join(dir, recordedKey, recordedID+".jsonl")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(data), "\n")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines[:20], "")), 0o600))
+	require.Contains(t, ok(t, "demo", "--dir", dir), "entries added: 40")
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(data), string(now))
+}
+
+func TestDemoFailsWhenSomethingIsWrong(t *testing.T) {
+	h := home(t)
+	dir := filepath.Join(h, "demo")
+	ok(t, "demo", "--dir", dir)
+	path := filepath.Join(dir, recordedKey, recordedID+".jsonl")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(data), "One agent", "Two agents", 1)), 0o600))
+	r := cli(t, "demo", "--dir", dir)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "diverged")
+
+	file := filepath.Join(h, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.Contains(t, cli(t, "demo", "--dir", file).stderr, "is not a directory")
+}
+
+func TestDemoCanCleanUp(t *testing.T) {
+	home(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	require.Contains(t, ok(t, "demo", "--keep=false"), "The directory is removed now")
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

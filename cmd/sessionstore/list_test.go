@@ -1,0 +1,193 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+func TestLs(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	now := time.Now()
+	for i, id := range []string{"old-session", "new-session", "mid-session"} {
+		add(t, dir, key("-home-dev-app", id), hello)
+		setTime(t, dir, "-home-dev-app", id, now.Add(-[]time.Duration{50 * time.Hour, time.Minute, 3 * time.Hour}[i]))
+	}
+	add(t, dir, key("-other", "other-session"), hello)
+	setTime(t, dir, "-other", "other-session", now.Add(-2*time.Hour))
+
+	out := ok(t, "ls", "-s", dir, "-home-dev-app")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 4)
+	require.Regexp(t, `^SESSION +LAST WRITTEN +AGE +PROJECT$`, lines[0])
+	require.Regexp(t, `^new-session +\d{4}-\d\d-\d\d \d\d:\d\d +1m +-home-dev-app$`, lines[1])
+	require.Regexp(t, `^mid-session .* 3h +-home-dev-app$`, lines[2])
+	require.Regexp(t, `^old-session .* 2d +-home-dev-app$`, lines[3])
+
+	out = ok(t, "ls", "-s", dir, "--all", "--json")
+	require.Equal(t, 4, strings.Count(out, "\n"))
+	require.Regexp(t, `^\{"sessionId":"new-session","projectKey":"-home-dev-app","mtime":\d{13},"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"\}`, out)
+
+	r := cli(t, "ls", "-s", dir, "--all", "--limit", "1")
+	require.Contains(t, r.stdout, "new-session")
+	require.NotContains(t, r.stdout, "mid-session")
+	require.Equal(t, "3 more; see --limit\n", r.stderr)
+	require.Empty(t, cli(t, "ls", "-s", dir, "--all", "--limit", "1", "-q").stderr)
+}
+
+func TestLsOfDirectories(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	work := filepath.Join(t.TempDir(), "work dir")
+	require.NoError(t, os.Mkdir(work, 0o700))
+	project, err := sessionstore.ProjectKey(work)
+	require.NoError(t, err)
+	add(t, dir, key(project, "session-of-work"), hello)
+
+	require.Contains(t, ok(t, "ls", "-s", dir, work), "session-of-work")
+	require.Contains(t, ok(t, "ls", "-s", dir, work+"/../work dir/"), "session-of-work")
+	t.Chdir(work)
+	require.Contains(t, ok(t, "ls", "-s", dir), "session-of-work")
+	require.Contains(t, ok(t, "ls", "-s", dir, "."), "session-of-work")
+	t.Chdir(filepath.Dir(work))
+	require.Contains(t, ok(t, "ls", "-s", dir, "./work dir"), "session-of-work")
+	text := fails(t, exitNotFound, "ls", "-s", dir)
+	require.Contains(t, text, "no sessions for the current directory")
+	require.Contains(t, text, `try "sessionstore projects" or "sessionstore ls --all"`)
+	require.Contains(t, fails(t, exitNotFound, "ls", "-s", dir, "/gone/long ago"), "(project -gone-long-ago)")
+}
+
+func TestProjects(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	add(t, dir, sessionstore.Key{ProjectKey: "only-subpaths", SessionID: "s", Subpath: "x"}, hello)
+	out := ok(t, "projects", "-s", dir)
+	require.Regexp(t, `(?m)^1 +\d{4}-\d\d-\d\d \d\d:\d\d +\d+s +-home-dev-subagents-proj$`, out)
+	require.Regexp(t, `(?m)^0 +- +- +only-subpaths$`, out)
+	out = ok(t, "projects", "-s", dir, "--json")
+	require.Contains(t, out, `{"projectKey":"-home-dev-subagents-proj","sessions":1,"newestMtime":`)
+	require.Contains(t, out, `{"projectKey":"only-subpaths","sessions":0}`)
+	require.Equal(t, "no projects in mem:\n", cli(t, "projects", "-s", "mem:").stderr)
+}
+
+func TestSessionsByPrefix(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	add(t, dir, key("p", "abcd-1"), `{"type":"user","message":{"content":"one"}}`)
+	add(t, dir, key("p", "abcd-2"), `{"type":"user","message":{"content":"two"}}`)
+	add(t, dir, key("p", "abcd"), `{"type":"user","message":{"content":"whole"}}`)
+	add(t, dir, key("q", "abcd-1"), `{"type":"user","message":{"content":"other project"}}`)
+	add(t, dir, key("q", "short"), `{"type":"user","message":{"content":"short"}}`)
+
+	show := func(args ...string) string { return ok(t, append([]string{"show", "-s", dir}, args...)...) }
+	require.Contains(t, show("abcd"), "whole", "the whole id of one session is no prefix of others")
+	require.Contains(t, show("abcd-2"), "two")
+	require.Contains(t, show("q/abcd-1"), "other project")
+	require.Contains(t, show("q/abcd"), "other project")
+	require.Contains(t, show("abcd-1", "--project", "p"), "one")
+	require.Contains(t, show("shor"), "short")
+
+	require.Contains(t, fails(t, exitNotFound, "show", "-s", dir, "sho"), "give at least 4 characters")
+	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, "abcd-1"),
+		"abcd-1 is ambiguous: p/abcd-1, q/abcd-1; give one of these, or --project")
+	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, "abcd-"), "p/abcd-1, p/abcd-2, q/abcd-1")
+	require.Contains(t, fails(t, exitNotFound, "show", "-s", dir, "nobody"), `"sessionstore ls --all" lists them`)
+}
+
+func TestSubpaths(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	sub := "subagents/agent-a54a7a95de8336d08"
+	want := ok(t, "show", "-s", dir, recordedKey+"/"+recordedID+"#"+sub)
+	require.Contains(t, want, "Do part two.")
+	for _, name := range []string{sub, "agent-a54a7a95de8336d08", "agent-a5", "a54a"} {
+		require.Equal(t, want, ok(t, "show", "-s", dir, recordedID, "--subpath", name), name)
+	}
+	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, recordedID, "--subpath", "agent-a"), "agent-a is ambiguous: subagents/agent-a54a")
+	require.Contains(t, fails(t, exitNotFound, "show", "-s", dir, recordedID, "--subpath", "x"), "has no transcript x")
+	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, recordedID+"#x", "--subpath", "y"), "so does --subpath")
+}
+
+func TestSessionOfSubpathsOnly(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	add(t, dir, sessionstore.Key{ProjectKey: "p", SessionID: "lonely", Subpath: "a/b"}, hello)
+	fails(t, exitNotFound, "show", "-s", dir, "lonely")
+	require.Contains(t, ok(t, "show", "-s", dir, "p/lonely"), "a/b")
+	require.Contains(t, ok(t, "show", "-s", dir, "p/lonely#a/b"), "hello")
+}
+
+// Names that stores must keep apart come back from a listing as arguments.
+func TestHostileNames(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	names := []string{
+		"../../etc", "a/b#c", `quo"te`, "new\nline", "\x1b[2Jclear", "__sessions", "*", "{x}", "%2F",
+		"part-1.jsonl", "x.jsonl", "-rf", "日本語", " ", ".",
+	}
+	for i, n := range names {
+		k := sessionstore.Key{ProjectKey: n, SessionID: n}
+		add(t, dir, k, `{"type":"user","message":{"content":"text `+strings.Repeat("x", i)+`."}}`)
+		k.Subpath = "sub/" + strings.ReplaceAll(n, "/", "_") + "x"
+		add(t, dir, k, `{"type":"user","message":{"content":"sub"}}`)
+	}
+	out := ok(t, "ls", "-s", dir, "--all")
+	require.NotContains(t, out, "\x1b")
+	require.Equal(t, len(names)+1, strings.Count(out, "\n"))
+	for i, n := range names {
+		k := sessionstore.Key{ProjectKey: n, SessionID: n}
+		require.Contains(t, out, name(n))
+		text := ok(t, "show", "-s", dir, k.String())
+		require.Contains(t, text, "text "+strings.Repeat("x", i)+".")
+		require.NotContains(t, text, "\x1b")
+		k.Subpath = "sub/" + strings.ReplaceAll(n, "/", "_") + "x"
+		require.Contains(t, ok(t, "show", "-s", dir, k.String()), "\n  sub\n")
+	}
+	require.Contains(t, ok(t, "projects", "-s", dir), `"new\nline"`)
+}
+
+func TestParseKey(t *testing.T) {
+	for _, k := range []sessionstore.Key{
+		{SessionID: "s"}, {ProjectKey: "p", SessionID: "s"}, {ProjectKey: "p/#\"q", SessionID: "s/#t", Subpath: "a b/c#d"},
+		{ProjectKey: "p", SessionID: "s", Subpath: "subagents/agent-1"},
+	} {
+		text := k.String()
+		if k.ProjectKey == "" {
+			text = k.SessionID
+		}
+		got, err := parseKey(text)
+		require.NoError(t, err)
+		require.Equal(t, k, got)
+	}
+	_, err := parseKey(`"open`)
+	require.Error(t, err)
+}
+
+func TestCompletion(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	complete := func(args ...string) string {
+		r := cli(t, append([]string{"__complete"}, args...)...)
+		require.Equal(t, exitOK, r.code)
+		return r.stdout
+	}
+	require.Contains(t, complete("show", "-s", dir, ""), recordedID+"\t")
+	require.Contains(t, complete("-s", "file:"+dir, "rm", ""), recordedID+"\t")
+	require.Contains(t, complete("ls", "-s", dir, "-home"), recordedKey)
+	require.Contains(t, complete("export", "-s", dir, "--project", "-home"), recordedKey)
+	require.Contains(t, complete("copy", dir, "mem:", "--session", ""), recordedID)
+	require.Contains(t, complete("import", "--from", dir, ""), recordedID)
+	require.Contains(t, complete("ls", "-s", ""), "file:\tfile:DIR")
+	require.NotContains(t, complete("show", "-s", "file:none", ""), "\t")
+	require.Contains(t, complete("sh"), "show")
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.Contains(t, ok(t, "completion", shell), "sessionstore")
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+const (
+	speakerUser      = "user"
+	speakerAssistant = "assistant"
+)
+
+type partKind int
+
+const (
+	partText partKind = iota
+	partThinking
+	partTool
+	partResult
+	partOther // something that a terminal can't show
+)
+
+// part is one piece of a message. Its text is as the transcript has it.
+type part struct {
+	kind   partKind
+	name   string // of a tool
+	text   string
+	failed bool
+}
+
+// message is what people want to see of an entry.
+type message struct {
+	hidden  string // not empty: the kind of an entry that is only counted
+	speaker string // empty: a separator
+	mark    string // of a separator
+	time    time.Time
+	parts   []part
+}
+
+// parseMessage reads an entry. Whatever it does not know is only counted.
+func parseMessage(e sessionstore.Entry) message {
+	entry := gjson.ParseBytes(e)
+	m := message{}
+	m.time, _ = e.Timestamp()
+	typ := cmp.Or(e.Type(), "(no type)")
+	switch typ {
+	case "user", "assistant":
+		m.speaker = speaker(entry, typ)
+		m.parts = parseContent(entry.Get("message.content"))
+		if entry.Get("isMeta").Bool() {
+			return message{hidden: typ + " (meta)"}
+		}
+		if len(m.parts) == 0 {
+			return message{hidden: typ + " (empty)"}
+		}
+	case "system":
+		m.mark = separatorText(entry)
+		if m.mark == "" {
+			return message{hidden: "system/" + entry.Get("subtype").String()}
+		}
+	default:
+		return message{hidden: typ}
+	}
+	return m
+}
+
+func speaker(entry gjson.Result, typ string) string {
+	switch {
+	case typ == "assistant":
+		return speakerAssistant
+	case entry.Get("isCompactSummary").Bool():
+		return "summary of the earlier conversation"
+	}
+	return speakerUser
+}
+
+func separatorText(entry gjson.Result) string {
+	content := entry.Get("content")
+	subtype := entry.Get("subtype").String()
+	if subtype == "compact_boundary" {
+		text := "conversation compacted"
+		if t := entry.Get("compactMetadata.trigger"); t.Type == gjson.String {
+			text += " (" + t.String() + ")"
+		}
+		if n := entry.Get("compactMetadata.preTokens"); n.Type == gjson.Number {
+			text += fmt.Sprintf(", %s tokens before", number(n.Int()))
+		}
+		return text
+	}
+	if content.Type != gjson.String || content.String() == "" {
+		return ""
+	}
+	return "system: " + content.String()
+}
+
+func parseContent(content gjson.Result) []part {
+	if content.Type == gjson.String {
+		return textPart(nil, partText, content)
+	}
+	var parts []part
+	if content.IsArray() {
+		content.ForEach(func(_, block gjson.Result) bool {
+			parts = parseBlock(parts, block)
+			return true
+		})
+	}
+	return parts
+}
+
+func parseBlock(parts []part, block gjson.Result) []part {
+	switch typ := block.Get("type").String(); typ {
+	case "text":
+		return textPart(parts, partText, block.Get("text"))
+	case "thinking":
+		return textPart(parts, partThinking, block.Get("thinking"))
+	case "redacted_thinking":
+		return append(parts, part{kind: partOther, text: "thinking, encrypted"})
+	case "tool_use", "server_tool_use", "mcp_tool_use":
+		return append(parts, part{kind: partTool, name: block.Get("name").String(), text: toolInput(block.Get("input"))})
+	case "tool_result", "mcp_tool_result":
+		return append(parts, part{kind: partResult, text: resultText(block.Get("content")), failed: block.Get("is_error").Bool()})
+	case "image", "document":
+		return append(parts, part{kind: partOther, text: mediaText(block)})
+	default:
+		return append(parts, part{kind: partOther, text: cmp.Or(typ, "content of unknown type")})
+	}
+}
+
+func textPart(parts []part, kind partKind, text gjson.Result) []part {
+	if s := text.String(); strings.TrimSpace(s) != "" {
+		parts = append(parts, part{kind: kind, text: s})
+	}
+	return parts
+}
+
+// telling are the inputs that say best what a tool call is about.
+var telling = []string{
+	"command", "file_path", "notebook_path", "path", "pattern", "query", "url", "description", "prompt", "skill",
+}
+
+func toolInput(input gjson.Result) string {
+	for _, field := range telling {
+		if v := input.Get(field); v.Type == gjson.String && v.String() != "" {
+			return v.String()
+		}
+	}
+	if input.Raw == "{}" {
+		return ""
+	}
+	return input.Raw
+}
+
+func resultText(content gjson.Result) string {
+	if content.Type == gjson.String {
+		return content.String()
+	}
+	var lines []string
+	content.ForEach(func(_, block gjson.Result) bool {
+		switch block.Get("type").String() {
+		case "text":
+			lines = append(lines, block.Get("text").String())
+		case "image", "document":
+			lines = append(lines, "["+mediaText(block)+"]")
+		default:
+			lines = append(lines, "["+cmp.Or(block.Get("type").String(), "content of unknown type")+"]")
+		}
+		return true
+	})
+	return strings.Join(lines, "\n")
+}
+
+func mediaText(block gjson.Result) string {
+	text := block.Get("type").String()
+	if m := block.Get("source.media_type").String(); m != "" {
+		text += ", " + m
+	}
+	if data := block.Get("source.data"); data.Type == gjson.String {
+		text += ", " + size(int64(len(data.Raw))*3/4)
+	}
+	return text
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `Work with agent sessions in any store.
+
+A store is named by a URL:
+
+  file:DIR                 a directory in the agent's own layout; ~ is your home
+  file:DIR?readonly=true   never write to it
+  file:DIR?fsync=true      wait for the disk at every append
+  mem:                     in memory: empty, and gone when the command ends
+
+An existing directory can be named without "file:". Commands use the store of
+--store, or of the variable SESSIONSTORE_URL. Without either, commands that
+only read use the agent's own sessions: $CLAUDE_CONFIG_DIR/projects, or
+~/.claude/projects. They never write there.
+
+A SESSION is an id, the first characters of one (at least 4), PROJECT/ID, or
+PROJECT/ID#SUBPATH. A PROJECT is a project key as "projects" prints it; keys
+may begin with a dash.
+
+With --json results are one JSON object a line, on standard output.
+
+Exit codes: 0 success; 1 failure, or stores that differ; 2 wrong usage;
+3 no such session, project or store; 130 interrupted.`
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sessionstore",
+		Short: "List, show, copy, check and delete agent sessions in any store",
+		Long:  rootLong,
+		Example: `  sessionstore demo
+  sessionstore ls --all
+  sessionstore show 814ed2c4
+  sessionstore import --to file:backup`,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		Args:                       unknownCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.prepare(cmd)
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVarP(&a.storeURL, "store", "s", "", "`URL` of the store to use (default $SESSIONSTORE_URL)")
+	flags.BoolVar(&a.json, "json", false, "machine-readable output, one JSON object a line")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colours (as with NO_COLOR)")
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetIn(a.stdin)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%v; see %s --help", err, cmd.CommandPath())
+	})
+	must(root.RegisterFlagCompletionFunc("store", a.completeStores))
+	for _, newCommand := range []func(*app) *cobra.Command{
+		newProjects, newLs, newShow, newImport, newExport, newCopy, newRm, newVerify, newDemo, newVersion,
+	} {
+		root.AddCommand(unmasked(newCommand(a)))
+	}
+	addCobraCommands(root)
+	return root
+}
+
+// addCobraCommands makes the commands that cobra brings follow our rules.
+func addCobraCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Example = "  sessionstore help show"
+		case "completion":
+			cmd.Example = "  sessionstore completion bash > /etc/bash_completion.d/sessionstore"
+			for _, shell := range cmd.Commands() {
+				shell.Example = "  sessionstore completion " + shell.Name()
+			}
+		}
+	}
+}
+
+// usesNoStore marks commands that have no use for --store.
+const usesNoStore = "usesNoStore"
+
+// prepare runs before every command.
+func (a *app) prepare(cmd *cobra.Command) error {
+	unmaskFlags(cmd)
+	if why := cmd.Annotations[usesNoStore]; why != "" && cmd.Flags().Changed("store") {
+		return usagef("%s does not use --store: %s", cmd.Name(), why)
+	}
+	return nil
+}
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see sessionstore --help"
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		hint = "did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return usagef("unknown command %q; %s", args[0], hint)
+}
+
+// argCount checks the number of arguments. A negative maximum is none.
+func argCount(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < low {
+			return usagef("argument missing; use: %s %s", cmd.Root().Name(), cmd.Use)
+		}
+		if high >= 0 && len(args) > high {
+			return usagef("too many arguments; use: %s %s", cmd.Root().Name(), cmd.Use)
+		}
+		return nil
+	}
+}
+
+// dashMask marks arguments that begin with a dash and are no flags, so that
+// the flag parser lets them pass: project keys begin with a dash, because they
+// are made of absolute paths. No argument of a process can hold a NUL.
+const dashMask = "\x00"
+
+func maskDashArgs(args []string) []string {
+	masked := slices.Clone(args)
+	for i, arg := range masked {
+		if arg == "--" {
+			break
+		}
+		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' && !isShortFlags(arg[1:]) {
+			masked[i] = dashMask + arg
+		}
+	}
+	return masked
+}
+
+// isShortFlags recognises -qy, -s=URL, -sfile:DIR and -n5.
+func isShortFlags(s string) bool {
+	switch {
+	case strings.Trim(s, "ahqy") == "", s[1] == '=':
+		return true
+	case s[0] == 's':
+		return strings.Contains(s, ":")
+	case s[0] == 'n':
+		return strings.Trim(s[1:], "0123456789") == ""
+	}
+	return false
+}
+
+func unmask(s string) string { return strings.TrimPrefix(s, dashMask) }
+
+func unmaskFlags(cmd *cobra.Command) {
+	for _, name := range []string{"store", "project", "session", "subpath", "to", "from", "dir"} {
+		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), dashMask) {
+			must(f.Value.Set(unmask(f.Value.String())))
+		}
+	}
+}
+
+// unmasked makes a command see its arguments as they were given.
+func unmasked(cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		args = slices.Clone(args)
+		for i := range args {
+			args[i] = unmask(args[i])
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// must is for calls that can only fail by a mistake in this program.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

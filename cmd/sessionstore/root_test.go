@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		require.NotEmpty(t, cmd.Example, cmd.CommandPath())
+		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(newApp(nil, nil, nil)))
+}
+
+func TestHelp(t *testing.T) {
+	home(t)
+	out := ok(t)
+	require.Contains(t, out, "Exit codes:")
+	require.Equal(t, out, ok(t, "--help"))
+	for _, cmd := range []string{"ls", "show", "import", "export", "copy", "rm", "verify", "projects", "demo", "version", "completion"} {
+		require.Contains(t, out, cmd)
+		help := ok(t, cmd, "--help")
+		require.Contains(t, help, "Examples:", cmd)
+		require.Equal(t, help, ok(t, "help", cmd))
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	home(t)
+	for _, args := range [][]string{
+		{"bogus"}, {"lss"}, {"ls", "--bogus"}, {"ls", "a", "b"}, {"ls", "--limit", "-1"}, {"ls", "--limit", "x"},
+		{"ls", "--all", "p"}, {"show"}, {"show", "a", "b"}, {"copy", "a"}, {"verify"}, {"version", "x"},
+		{"rm"}, {"rm", "x"}, {"rm", "x", "--all", "-s", "mem:"}, {"rm", "--all", "-s", "mem:"},
+		{"rm", "--older-than", "soon", "-s", "mem:"}, {"rm", "--older-than", "1d", "--all", "--project", "p", "-s", "mem:"},
+		{"rm", "a", "b", "--subpath", "x", "-s", "mem:"}, {"import"}, {"import", "--to", "mem:", "a", "b"},
+		{"copy", "-s", "mem:", "mem:", "mem:"}, {"demo", "-s", "mem:"}, {"export", "x", "s3://bucket", "-s", "mem:"},
+	} {
+		code := exitUsage
+		if args[0] == "export" {
+			code = exitNotFound
+		}
+		fails(t, code, args...)
+	}
+	require.Contains(t, fails(t, exitUsage, "lss"), "did you mean ls?")
+}
+
+func TestVersion(t *testing.T) {
+	require.Contains(t, ok(t, "version"), "sessionstore ")
+	require.Contains(t, ok(t, "version", "--json"), `{"version":"`)
+}
+
+func TestProjectKeysBeginWithADash(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	require.Contains(t, ok(t, "ls", "-s", dir, recordedKey), recordedID)
+	require.Contains(t, ok(t, "-s", dir, "show", recordedKey+"/"+recordedID), "One agent")
+	require.Contains(t, ok(t, "show", "-s="+dir, recordedID, "--project", recordedKey), "One agent")
+	require.Contains(t, ok(t, "show", "-sfile:"+dir, recordedID, "-p", recordedKey), "One agent")
+	require.Contains(t, ok(t, "ls", "-s", dir, "--", recordedKey), recordedID)
+	require.Contains(t, fails(t, exitNotFound, "ls", "-s", dir, "-home-nobody"), "no sessions for -home-nobody")
+}
+
+func TestMaskDashArgs(t *testing.T) {
+	in := []string{"ls", "-home-x", "-s", "-q", "-qy", "-n5", "-s=x", "-sfile:x", "--all", "-", "--", "-home-x"}
+	want := []string{"ls", "\x00-home-x", "-s", "-q", "-qy", "-n5", "-s=x", "-sfile:x", "--all", "-", "--", "-home-x"}
+	require.Equal(t, want, maskDashArgs(in))
+	require.Equal(t, "-home-x", in[1], "the caller's slice is left alone")
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputErrors(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	var stderr errBuffer
+	code := run(t.Context(), []string{"show", "-s", dir, "--json", recordedID}, nil, brokenPipe{}, &stderr)
+	require.Equal(t, exitBrokenPipe, code)
+	require.Empty(t, stderr.String(), "a closed pipe is no news")
+	code = run(t.Context(), []string{"show", "-s", dir, "--json", recordedID}, nil, fullDisk{}, &stderr)
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr.String(), "no space left")
+}
+
+type errBuffer struct{ text []byte }
+
+func (b *errBuffer) Write(p []byte) (int, error) { b.text = append(b.text, p...); return len(p), nil }
+func (b *errBuffer) String() string              { return string(b.text) }
+
+func TestInterrupted(t *testing.T) {
+	home(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := cliWith(ctx, "", "copy", recordedDir(t), "mem:")
+	require.Equal(t, exitInterrupted, r.code)
+	require.Contains(t, r.stderr, "sessionstore: interrupted\n")
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+// minPrefix is how much of a session id has to be given.
+const minPrefix = 4
+
+// parseKey reads PROJECT/SESSION#SUBPATH as Key.String writes it. Project and
+// subpath may be missing. A part may be quoted.
+func parseKey(arg string) (sessionstore.Key, error) {
+	var key sessionstore.Key
+	first, rest, err := cutPart(arg, "/#")
+	if err != nil {
+		return key, err
+	}
+	key.SessionID = first
+	if after, ok := strings.CutPrefix(rest, "/"); ok {
+		key.ProjectKey = first
+		if key.SessionID, rest, err = cutPart(after, "#"); err != nil {
+			return key, err
+		}
+	}
+	if sub, ok := strings.CutPrefix(rest, "#"); ok {
+		key.Subpath, err = parseSubpath(sub)
+	}
+	return key, err
+}
+
+// cutPart takes one part, up to one of the characters in stops.
+func cutPart(s, stops string) (part, rest string, err error) {
+	if strings.HasPrefix(s, `"`) {
+		quoted, err := strconv.QuotedPrefix(s)
+		if err != nil {
+			return "", "", usagef("%s: the quoted part has no end", s)
+		}
+		part, err = strconv.Unquote(quoted)
+		return part, s[len(quoted):], err
+	}
+	if i := strings.IndexAny(s, stops); i >= 0 {
+		return s[:i], s[i:], nil
+	}
+	return s, "", nil
+}
+
+func parseSubpath(s string) (string, error) {
+	var segs []string
+	for {
+		seg, rest, err := cutPart(s, "/")
+		if err != nil {
+			return "", err
+		}
+		segs = append(segs, seg)
+		if rest == "" {
+			return strings.Join(segs, "/"), nil
+		}
+		s = strings.TrimPrefix(rest, "/")
+	}
+}
+
+// findSession finds the session that an argument names, in one project or, if
+// project is empty, in all of them. The subpath is taken as given.
+func findSession(ctx context.Context, h *handle, arg, project string) (sessionstore.Key, error) {
+	want, err := parseKey(arg)
+	if err != nil {
+		return want, err
+	}
+	if want.ProjectKey == "" {
+		want.ProjectKey = project
+	}
+	projects := []string{want.ProjectKey}
+	if want.ProjectKey == "" {
+		if projects, err = sessionstore.ListProjects(ctx, h.store); err != nil {
+			return want, err
+		}
+	}
+	var exact, similar []sessionstore.Key
+	for _, p := range projects {
+		sessions, err := sessionstore.ListSessions(ctx, h.store, p)
+		if err != nil {
+			return want, err
+		}
+		for _, s := range sessions {
+			found := sessionstore.Key{ProjectKey: p, SessionID: s.SessionID, Subpath: want.Subpath}
+			if s.SessionID == want.SessionID {
+				exact = append(exact, found)
+			} else if len(want.SessionID) >= minPrefix && strings.HasPrefix(s.SessionID, want.SessionID) {
+				similar = append(similar, found)
+			}
+		}
+	}
+	if len(exact) == 0 && want.ProjectKey != "" && onlySubpaths(ctx, h, want) {
+		return want, nil
+	}
+	return pick(h, arg, want.SessionID, exact, similar)
+}
+
+// onlySubpaths finds a session that has no main transcript. It is in no list.
+func onlySubpaths(ctx context.Context, h *handle, key sessionstore.Key) bool {
+	subpaths, err := sessionstore.ListSubkeys(ctx, h.store, key.ProjectKey, key.SessionID)
+	return err == nil && len(subpaths) > 0
+}
+
+func pick(h *handle, arg, id string, exact, similar []sessionstore.Key) (sessionstore.Key, error) {
+	candidates := exact
+	if len(exact) == 0 {
+		candidates = similar
+	}
+	switch {
+	case len(candidates) == 1:
+		return candidates[0], nil
+	case len(candidates) == 0 && len(id) < minPrefix:
+		return sessionstore.Key{}, notFoundf("no session %s in %s; give at least %d characters of an id", arg, h.name, minPrefix)
+	case len(candidates) == 0:
+		return sessionstore.Key{}, notFoundf("no session %s in %s; \"sessionstore ls --all\" lists them", arg, h.name)
+	}
+	names := make([]string, len(candidates))
+	for i, k := range candidates {
+		names[i] = k.Main().String()
+	}
+	slices.Sort(names)
+	const shown = 4
+	if n := len(names) - shown; n > 1 {
+		names = append(names[:shown], number(int64(n))+" more")
+	}
+	return sessionstore.Key{}, usagef("%s is ambiguous: %s; give one of these, or --project",
+		arg, strings.Join(names, ", "))
+}
+
+// findSubpath finds the subpath transcript that the reader means: all of its
+// name, or enough of the last part, with or without "agent-".
+func findSubpath(ctx context.Context, h *handle, session sessionstore.Key, arg string) (sessionstore.Key, error) {
+	key := session
+	key.Subpath = arg
+	subpaths, err := sessionstore.ListSubkeys(ctx, h.store, session.ProjectKey, session.SessionID)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return key, key.Validate() // it can't be looked up, so it is taken as it is
+	}
+	if err != nil || slices.Contains(subpaths, arg) {
+		return key, err
+	}
+	var similar []string
+	for _, sub := range subpaths {
+		last := sub[strings.LastIndexByte(sub, '/')+1:]
+		if strings.HasPrefix(last, arg) || strings.HasPrefix(strings.TrimPrefix(last, "agent-"), arg) {
+			similar = append(similar, sub)
+		}
+	}
+	switch len(similar) {
+	case 0:
+		return key, notFoundf("session %v has no transcript %s; \"sessionstore show\" lists what it has", session.Main(), arg)
+	case 1:
+		key.Subpath = similar[0]
+		return key, nil
+	}
+	return key, usagef("%s is ambiguous: %s", arg, strings.Join(similar, ", "))
+}
+
+// projectArg turns an argument into a project key. A directory stands for the
+// sessions that ran in it.
+func projectArg(arg string) (string, error) {
+	if strings.HasPrefix(arg, `"`) {
+		part, rest, err := cutPart(arg, "")
+		if err == nil && rest != "" {
+			err = usagef("%s: text behind the quoted part", arg)
+		}
+		return part, err
+	}
+	dir, err := expandHome(arg)
+	if err != nil {
+		return "", err
+	}
+	if looksLikePath(dir) || isDir(dir) {
+		return sessionstore.ProjectKey(dir)
+	}
+	return arg, nil
+}
+
+// looksLikePath recognises paths by their form, because the directory of an
+// old session may be gone.
+func looksLikePath(s string) bool {
+	return s == "." || s == ".." || strings.HasPrefix(s, "/") ||
+		strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// scopeFlags are --project and --session.
+type scopeFlags struct{ project, session string }
+
+// scope turns them into the scope of Copy and Verify.
+func (f scopeFlags) scope(ctx context.Context, h *handle) (sessionstore.Key, error) {
+	project := ""
+	if f.project != "" {
+		var err error
+		if project, err = projectArg(f.project); err != nil {
+			return sessionstore.Key{}, err
+		}
+	}
+	if f.session != "" {
+		return findSession(ctx, h, f.session, project)
+	}
+	return sessionstore.Key{ProjectKey: project}, nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+// transferFlags are what copy, import and export have in common.
+type transferFlags struct {
+	dryRun       bool
+	skipDiverged bool
+}
+
+func (f *transferFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "compare and count, write nothing")
+	cmd.Flags().BoolVar(&f.skipDiverged, "skip-diverged", false,
+		"leave out sessions whose copy holds something else, instead of stopping")
+}
+
+// transferHelp explains what every transfer does and prints.
+const transferHelp = `Only what is missing is added, so a second run, or a run after an interruption,
+completes the first one. When the destination holds something that the source
+does not have, nothing is changed and the exit code is 1.
+
+JSON fields: sessions, transcripts, unchanged, entries and bytes (added),
+dryRun, mainOnly (the source can't list subpaths), diverged (list of
+projectKey, sessionId, subpath, entry, reason), skippedLines, skipped (list of
+path, line, error: lines of files that are no entries).`
+
+type differenceJSON struct {
+	ProjectKey string `json:"projectKey"`
+	SessionID  string `json:"sessionId"`
+	Subpath    string `json:"subpath,omitempty"`
+	Entry      int    `json:"entry"`
+	Reason     string `json:"reason"`
+}
+
+func differenceOf(d sessionstore.Difference) differenceJSON {
+	return differenceJSON{d.Key.ProjectKey, d.Key.SessionID, d.Key.Subpath, d.Entry, d.Reason}
+}
+
+type transferJSON struct {
+	Sessions    int              `json:"sessions"`
+	Transcripts int              `json:"transcripts"`
+	Unchanged   int              `json:"unchanged"`
+	Entries     int              `json:"entries"`
+	Bytes       int64            `json:"bytes"`
+	DryRun      bool             `json:"dryRun"`
+	MainOnly    bool             `json:"mainOnly"`
+	Diverged    []differenceJSON `json:"diverged"`
+	skipReport
+}
+
+// transfer copies a scope and reports what was done.
+func (a *app) transfer(ctx context.Context, dst, src *handle, scope sessionstore.Key, flags transferFlags) error {
+	p := a.progress()
+	report, err := sessionstore.Copy(ctx, dst.store, src.store, scope, &sessionstore.CopyOptions{
+		SkipDiverged: flags.skipDiverged,
+		DryRun:       flags.dryRun,
+		Progress:     p.copying,
+	})
+	p.done()
+	if errors.Is(err, sessionstore.ErrNotFound) {
+		return notFoundf("%v is not in %s", scope, src.name)
+	}
+	if err != nil && ctx.Err() != nil {
+		a.note("stopped after %s (%s); run the command again to go on", plural(report.Entries, "entry"), size(report.Bytes))
+		return err
+	}
+	if err != nil && !errors.Is(err, sessionstore.ErrDiverged) {
+		return err
+	}
+	if printErr := a.printTransfer(dst, report, flags); printErr != nil {
+		return printErr
+	}
+	if err != nil && !flags.skipDiverged {
+		err = fmt.Errorf("%w; --skip-diverged leaves such sessions out", err)
+	}
+	return err
+}
+
+func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transferFlags) error {
+	if a.json {
+		out := transferJSON{
+			r.Sessions, r.Transcripts, r.Unchanged, r.Entries, r.Bytes, flags.dryRun, r.MainOnly,
+			make([]differenceJSON, 0, len(r.Diverged)), a.skips.json(),
+		}
+		for _, d := range r.Diverged {
+			out.Diverged = append(out.Diverged, differenceOf(d))
+		}
+		return a.printJSON(out)
+	}
+	if len(r.Diverged) > 0 && !flags.skipDiverged {
+		return nil // the error says it, and nothing was done
+	}
+	for _, d := range r.Diverged {
+		a.printf("diverged, left out: %s\n", oneLine(d.String()))
+	}
+	if r.Sessions == 0 {
+		a.printf("nothing to copy\n")
+		return nil
+	}
+	verb := "added"
+	if flags.dryRun {
+		verb = "would add"
+	}
+	a.printf("%s %s (%s) to %s: %s, %s", verb, plural(r.Entries, "entry"), size(r.Bytes), oneLine(dst.name),
+		plural(r.Sessions, "session"), plural(r.Transcripts, "transcript"))
+	if r.Unchanged > 0 {
+		a.printf(", %s unchanged", number(int64(r.Unchanged)))
+	}
+	a.printf("\n")
+	if r.MainOnly {
+		a.note("note: the source can't list subagents, so only main transcripts were copied")
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+func newVerify(a *app) *cobra.Command {
+	var scope scopeFlags
+	cmd := &cobra.Command{
+		Use:   "verify A B",
+		Short: "Check that two stores hold the same",
+		Long: `Compare two stores, or a project or a session of them, entry by entry by value.
+Nothing is changed. Where they differ, the first difference of each transcript
+is listed and the exit code is 1.
+
+JSON: one object for each transcript that differs, with projectKey, sessionId,
+subpath, entry, reason; then one with equal, transcripts, entries, differences,
+mainOnly (a store can't list subpaths), skippedLines, skipped (list of path,
+line, error).`,
+		Example: `  sessionstore verify file:~/.claude/projects file:/mnt/backup
+  sessionstore verify file:a file:b --project -home-dev-app
+  sessionstore verify file:a file:b --session 814ed2c4 --json`,
+		Args:              argCount(2, 2),
+		ValidArgsFunction: a.completeStores,
+		Annotations:       map[string]string{usesNoStore: "its stores are arguments"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verify(cmd.Context(), args[0], args[1], scope)
+		},
+	}
+	scope.register(a, cmd)
+	return cmd
+}
+
+type verifyJSON struct {
+	Equal       bool `json:"equal"`
+	Transcripts int  `json:"transcripts"`
+	Entries     int  `json:"entries"`
+	Differences int  `json:"differences"`
+	MainOnly    bool `json:"mainOnly"`
+	skipReport
+}
+
+func (a *app) verify(ctx context.Context, nameA, nameB string, f scopeFlags) (err error) {
+	first, err := a.open(ctx, nameA, reading)
+	if err != nil {
+		return err
+	}
+	defer first.closeInto(&err)
+	second, err := a.open(ctx, nameB, reading)
+	if err != nil {
+		return err
+	}
+	defer second.closeInto(&err)
+	scope, err := f.scope(ctx, first)
+	if errors.Is(err, sessionstore.ErrNotFound) {
+		scope, err = f.scope(ctx, second)
+	}
+	if err != nil {
+		return err
+	}
+	p := a.progress()
+	report, err := sessionstore.Verify(ctx, first.store, second.store, scope,
+		&sessionstore.VerifyOptions{Progress: p.verifying})
+	p.done()
+	if err != nil {
+		return err
+	}
+	if err := a.printVerify(report); err != nil {
+		return err
+	}
+	if !report.Equal() {
+		return errReported
+	}
+	return nil
+}
+
+func (a *app) printVerify(r sessionstore.VerifyReport) error {
+	if a.json {
+		for _, d := range r.Differences {
+			if err := a.printJSON(differenceOf(d)); err != nil {
+				return err
+			}
+		}
+		return a.printJSON(verifyJSON{
+			r.Equal(), r.Transcripts, r.Entries, len(r.Differences), r.MainOnly, a.skips.json(),
+		})
+	}
+	for _, d := range r.Differences {
+		a.printf("%s\n", oneLine(d.String()))
+	}
+	if r.Equal() {
+		a.printf("equal: %s, %s\n", plural(r.Transcripts, "transcript"), plural(r.Entries, "entry"))
+	} else {
+		a.printf("%s of %s differ\n", number(int64(len(r.Differences))), plural(r.Transcripts, "transcript"))
+	}
+	if r.MainOnly {
+		a.note("note: a store can't list subagents, so only main transcripts were compared")
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+// Package filestore keeps transcripts in a directory, in the layout of the
+// agent itself: an existing ~/.claude/projects can be opened as a store, and
+// the agent can resume what a store has written.
+//
+//	<project>/<session>.jsonl                main transcript
+//	<project>/<session>/<subpath>.jsonl      subpath transcript
+//	<project>/<session>/<subpath>.meta.json  its agent_metadata entry
+//	.sessionstore/format.json                version of this layout
+//
+// A transcript has one entry a line, byte for byte. Names that agents use stand
+// as they are. In others, bytes that are not safe in a file name are escaped
+// with '!' and two hexadecimal digits, and so are a leading or trailing dot and
+// the endings .jsonl and .meta.json, so that different keys never share a file.
+// All access goes through [os.Root]: neither a key nor a symbolic link leads
+// out of the directory. Links inside it are followed.
+//
+// # What the layout cannot hold
+//
+// An agent_metadata entry of a subpath transcript is no line but a sidecar, as
+// the agent has it: the last one stays, without its type, and Load gives it
+// first. In a main transcript it is a line like any other.
+//
+// The layout has no place for summaries, and a summary beside the file would be
+// wrong as soon as the agent writes to it. So a Store does not implement
+// [sessionstore.SummaryLister]; package session reads the transcripts instead.
+// Nor does a file say how many entries it should have: when somebody cuts off
+// its end at a line, the rest is a whole transcript.
+//
+// # What is promised
+//
+// A batch is appended with one write at the end of the file, under a lock, and
+// taken back if it fails halfway; readers see all of it or nothing. A batch that
+// brings new metadata puts that in place last. A writer that is killed while it
+// writes can leave part of its batch, which was not acknowledged. A last line
+// that was cut off is never glued to the next: it becomes a bad line, which is
+// passed over and reported to Options.OnSkip. The same goes for anything else in
+// the files that is no entry: it never hides what lies around it. A last line
+// that is whole counts, line feed or not. Repeats of a uuid that other writers
+// have left are dropped on reading.
+//
+// Without Options.Fsync a stored batch survives the death of the process. With
+// it, it survives a power failure as well, new file names included, as far as
+// the disk keeps what it says.
+//
+// To know which uuids a transcript holds, a store reads it when it first
+// appends to it, and later only what others have added. It remembers some 40
+// bytes for each of up to a million uuids.
+//
+// A directory written by a later version in another format is refused by Open.
+//
+// # What is left to the caller
+//
+// Several stores and processes may use one directory at the same time: they
+// lock the transcripts and project directories with flock(2), and leave no lock
+// files behind. The agent knows no locks. It may append while a store does,
+// since both only ever add at the end, but do not delete a session that it is
+// writing. On network file systems flock may reach no further than one
+// machine; there, let one machine write. On systems without flock, Windows
+// among them, one Store at a time may write to a directory.
+//
+// On a disk that folds letter case, a key that differs from an existing one only
+// in case is refused with [sessionstore.ErrInvalidKey].
+//
+// Files are created with mode 0600 and directories with 0700. Nothing is
+// encrypted, and nothing is deleted unless Delete or Purge is called.
+package filestore

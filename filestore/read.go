@@ -1,0 +1,262 @@
+package filestore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/idset"
+	"github.com/sessionstore/sessionstore/internal/jsonl"
+)
+
+// ctxEvery is how many entries are read between two looks at the context.
+const ctxEvery = 256
+
+// Load returns all entries. See [sessionstore.SessionStore]. Lines that are no
+// entries are passed over and reported to Options.OnSkip.
+func (s *Store) Load(ctx context.Context, key sessionstore.Key) ([]sessionstore.Entry, error) {
+	entries, err := s.load(ctx, key)
+	if err != nil {
+		return nil, fail("load", key, err)
+	}
+	return entries, nil
+}
+
+func (s *Store) load(ctx context.Context, key sessionstore.Key) ([]sessionstore.Entry, error) {
+	r, err := s.openTranscript(ctx, key)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	defer r.close()
+	entries := make([]sessionstore.Entry, 0, 64)
+	slab := slab{left: r.size}
+	for {
+		e, err := r.next(ctx)
+		if err == io.EOF {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		data := sessionstore.Entry(e.Data)
+		if !e.Owned {
+			data = slab.copy(e.Data)
+		}
+		if len(entries) == cap(entries) {
+			entries = grown(entries, e.Offset, r.size)
+		}
+		entries = append(entries, data)
+	}
+}
+
+// grown makes room for as many entries as the file has if it goes on as it
+// began, rather than for twice as many.
+func grown(entries []sessionstore.Entry, offset, size int64) []sessionstore.Entry {
+	n := int64(len(entries))
+	if offset > 0 {
+		n = int64(float64(n) * (float64(size) / float64(offset)) * 1.02)
+	}
+	more := make([]sessionstore.Entry, len(entries), max(n, int64(len(entries))*5/4)+16)
+	copy(more, entries)
+	return more
+}
+
+// slabLen is how much memory entries share: allocating each one alone takes
+// longer than reading it.
+const slabLen = 1 << 20
+
+// slab gives away memory by the piece.
+type slab struct {
+	free []byte
+	left int64 // bytes of the file that are still to come, at most
+}
+
+func (s *slab) copy(data []byte) sessionstore.Entry {
+	n := len(data)
+	if n > len(s.free) {
+		s.free = make([]byte, max(min(s.left, slabLen), int64(n)))
+	}
+	piece := s.free[:n:n]
+	s.free = s.free[n:]
+	s.left -= int64(n)
+	copy(piece, data)
+	return piece
+}
+
+// Stream yields all entries in bounded memory: that of one entry, and some 40
+// bytes for each uuid. See [sessionstore.Streamer].
+func (s *Store) Stream(ctx context.Context, key sessionstore.Key) iter.Seq2[sessionstore.Entry, error] {
+	return func(yield func(sessionstore.Entry, error) bool) {
+		r, err := s.openTranscript(ctx, key)
+		if err != nil {
+			yield(nil, fail("stream", key, err))
+			return
+		}
+		if r == nil {
+			return
+		}
+		defer r.close()
+		for {
+			e, err := r.next(ctx)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, fail("stream", key, err))
+				return
+			}
+			data := sessionstore.Entry(e.Data)
+			if !e.Owned {
+				data = append(make(sessionstore.Entry, 0, len(data)), data...)
+			}
+			if !yield(data, nil) {
+				return
+			}
+		}
+	}
+}
+
+// transcript reads the entries that were there when it was opened.
+type transcript struct {
+	file     *os.File // nil when there is only a sidecar
+	size     int64
+	metadata sessionstore.Entry
+	entries  *jsonl.Entries
+	seen     idset.Set
+	count    int
+}
+
+// openTranscript returns nil if there is no such transcript.
+func (s *Store) openTranscript(ctx context.Context, key sessionstore.Key) (*transcript, error) {
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.checkCase(key); err != nil {
+		return nil, err
+	}
+	p := placeOf(key)
+	for {
+		t := &transcript{}
+		exists, changed, err := t.open(ctx, s, key, p)
+		if err == nil && !changed && exists {
+			return t, nil
+		}
+		t.close()
+		if !changed {
+			return nil, err
+		}
+	}
+}
+
+// open takes the size of the transcript and its metadata at one moment, at
+// which no append is under way. If that has not worked out it reports changed.
+func (t *transcript) open(ctx context.Context, s *Store, key sessionstore.Key, p place) (exists, changed bool, err error) {
+	if t.file, _, err = s.openToRead(p.lines); err != nil {
+		return false, false, err
+	}
+	if t.file != nil {
+		if t.size, err = committedSize(ctx, t.file); err != nil {
+			return false, false, err
+		}
+		defer unlock(t.file)
+	}
+	sidecar := false
+	if p.sidecar != "" {
+		if t.metadata, sidecar, err = s.readSidecar(key, p.sidecar); err != nil {
+			return false, false, err
+		}
+		if t.file == nil && sidecar {
+			// The lines may have come with the sidecar, after we looked for them.
+			if _, err := s.root.Lstat(p.lines); err == nil {
+				return false, true, nil
+			}
+		}
+	}
+	lines := jsonl.NewLinesAt(t.file, 0, t.size, sessionstore.MaxEntryLen)
+	t.entries = jsonl.NewEntries(lines, func(sk jsonl.Skip) { s.skipLine(key, p.lines, sk) })
+	return t.size > 0 || sidecar, false, nil
+}
+
+// openToRead opens a file for reading. A missing one is nil; a link that leads
+// nowhere or outside is an error.
+func (s *Store) openToRead(name string) (*os.File, os.FileInfo, error) {
+	for try := 0; ; try++ {
+		f, err := s.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
+		if isMissing(err) {
+			info, lerr := s.root.Lstat(name)
+			if isMissing(lerr) {
+				return nil, nil, nil
+			}
+			if lerr == nil && info.Mode()&os.ModeSymlink == 0 && try < 10 {
+				continue // it has come this moment
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		s.calls.opened(name)
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s: %w", name, errNotFile)
+		}
+		if err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+		return f, info, nil
+	}
+}
+
+// committedSize waits for an append under way and returns the size of the file,
+// still locked. Where a file system has no locks it goes without.
+func committedSize(ctx context.Context, f *os.File) (int64, error) {
+	if err := lockFile(ctx, f, false); err != nil && ctx.Err() != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (s *Store) skipLine(key sessionstore.Key, name string, sk jsonl.Skip) {
+	s.skip(Skip{
+		Key: key, Path: name,
+		Line: sk.Line, Offset: sk.Offset, Length: sk.Length, Torn: sk.Torn,
+		Err: fmt.Errorf("%w: %w", sessionstore.ErrInvalidEntry, sk.Err),
+	})
+}
+
+// next returns the metadata and then the lines, without repeats: the agent's
+// own files can hold copies of earlier lines.
+func (t *transcript) next(ctx context.Context) (jsonl.Entry, error) {
+	if e := t.metadata; e != nil {
+		t.metadata = nil
+		return jsonl.Entry{Data: e, Owned: true}, nil
+	}
+	for {
+		if t.count++; t.count%ctxEvery == 0 && ctx.Err() != nil {
+			return jsonl.Entry{}, ctx.Err()
+		}
+		e, err := t.entries.Next()
+		if err != nil {
+			return jsonl.Entry{}, err
+		}
+		if len(e.UUID) == 0 || t.seen.Add(idset.Of(e.UUID)) {
+			return e, nil
+		}
+	}
+}
+
+func (t *transcript) close() {
+	if t.file != nil {
+		t.file.Close()
+	}
+}

@@ -1,0 +1,70 @@
+// Package deps asserts what importing a room of this module pulls in: nobody
+// who uses one store compiles the client library of another.
+package deps
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/sessionstore/sessionstore"
+
+// rooms names, for each package that others import, the packages of this
+// module it may pull in, and the foreign modules.
+var rooms = map[string]struct{ inside, foreign []string }{
+	"":                   {inside: []string{"internal/"}},
+	"inmemory":           {inside: []string{"", "internal/"}},
+	"filestore":          {inside: []string{"", "internal/"}},
+	"conformance":        {inside: []string{"", "internal/"}},
+	"internal/attempt":   {},
+	"internal/idset":     {},
+	"internal/jsonl":     {inside: []string{"internal/jsonscan"}},
+	"internal/jsonscan":  {},
+	"internal/keyenc":    {},
+	"internal/recorded":  {inside: []string{"", "internal/"}},
+	"internal/testenv":   {},
+	"cmd/sessionstore":   {inside: []string{"", "internal/", "inmemory", "filestore"}, foreign: []string{"github.com/spf13/", "github.com/schollz/progressbar/v3", "github.com/mitchellh/colorstring", "github.com/rivo/uniseg", "golang.org/x/term", "golang.org/x/sys/", "github.com/tidwall/"}},
+	"examples/logstore":  {inside: []string{"", "internal/"}},
+	"pgstore":            {inside: []string{"", "internal/"}, foreign: []string{"github.com/jackc/", "golang.org/x/"}},
+	"redisstore":         {inside: []string{"", "internal/"}, foreign: []string{"github.com/redis/go-redis/", "github.com/cespare/xxhash/", "go.uber.org/atomic"}},
+	"scripts/benchratio": {},
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}}", module+"/...").Output()
+	require.NoError(t, err)
+	for _, path := range strings.Fields(string(out)) {
+		room := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+		if room == "internal/deps" {
+			continue
+		}
+		allowed, ok := rooms[room]
+		require.True(t, ok, "%s is not in the table of rooms", path)
+		t.Run(path, func(t *testing.T) {
+			out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", path).Output()
+			require.NoError(t, err)
+			for _, dep := range strings.Fields(string(out)) {
+				inside, ours := strings.CutPrefix(dep, module)
+				switch inside = strings.TrimPrefix(inside, "/"); {
+				case dep == path:
+				case ours:
+					require.True(t, slices.ContainsFunc(allowed.inside, matches(inside)), "%s must not import %s", path, dep)
+				default:
+					require.True(t, slices.ContainsFunc(allowed.foreign, matches(dep)), "%s must not import %s", path, dep)
+				}
+			}
+		})
+	}
+}
+
+// matches compares with an entry of the table; one that ends in / stands for
+// all below.
+func matches(path string) func(string) bool {
+	return func(entry string) bool {
+		return path == entry || strings.HasSuffix(entry, "/") && strings.HasPrefix(path, entry)
+	}
+}
