@@ -3,6 +3,7 @@ package filestore
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -56,14 +57,14 @@ func (s *Store) FailSync() {
 	}
 }
 
-// CountSyncs counts them.
-func (s *Store) CountSyncs() *int {
-	n := new(int)
+// Synced collects the names of files and directories that are synced.
+func (s *Store) Synced() *[]string {
+	names := new([]string)
 	s.calls.sync = func(f *os.File) error {
-		*n++
+		*names = append(*names, filepath.Base(f.Name()))
 		return f.Sync()
 	}
-	return n
+	return names
 }
 
 // FailRename makes the next rename of a sidecar fail.
@@ -96,9 +97,9 @@ func (s *Store) KnownIDs() int {
 	return n
 }
 
-// HoldLock locks a transcript as an append in another process does.
-func (s *Store) HoldLock(tb testing.TB, key sessionstore.Key) (release func()) {
-	f, err := s.root.Open(placeOf(key).lines)
+// HoldLock locks a file or directory as another process does.
+func (s *Store) HoldLock(tb testing.TB, name string) (release func()) {
+	f, err := s.root.Open(name)
 	if err == nil {
 		err = lockFile(tb.Context(), f, true)
 	}

@@ -2,9 +2,11 @@ package filestore_test
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,9 +105,9 @@ func TestRetryOfAFailedFsync(t *testing.T) {
 		appendAll(t, s, key, user("a"))
 		s.FailSync()
 		require.ErrorIs(t, s.Append(t.Context(), key, batchOfThree), filestore.ErrInject)
-		n := s.CountSyncs()
+		synced := s.Synced()
 		appendAll(t, s, key, batchOfThree...)
-		require.Positive(t, *n, "the bytes are there, but not yet safe")
+		require.Contains(t, *synced, path.Base(key.SessionID+"/"+key.Subpath)+".jsonl", "the bytes are there, but not yet safe")
 		require.Equal(t, texts(append([]sessionstore.Entry{user("a")}, batchOfThree...)...), load(t, s, key))
 	}
 }
@@ -168,6 +170,7 @@ func TestWhatOthersAppendedIsKnown(t *testing.T) {
 
 func TestReplacedFileIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
+	long := title(strings.Repeat("x", 1000))
 	replace := map[string]func(t *testing.T, other *filestore.Store){
 		"deleted": func(t *testing.T, other *filestore.Store) {
 			require.NoError(t, other.Delete(t.Context(), mainKey))
@@ -177,16 +180,21 @@ func TestReplacedFileIsReadAgain(t *testing.T) {
 			appendAll(t, other, mainKey, user("x"), user("y"), user("z"))
 		},
 		"truncated": func(t *testing.T, _ *filestore.Store) { require.NoError(t, os.Truncate(mainFile(dir), 0)) },
-		// The inode stays and the size comes back.
+		// The size comes back, and so do the last bytes.
 		"overwritten": func(t *testing.T, _ *filestore.Store) {
-			write(t, string(joinLines([]sessionstore.Entry{user("x"), user("y")})), mainFile(dir))
+			time.Sleep(20 * time.Millisecond) // beyond the step of file times
+			write(t, string(joinLines([]sessionstore.Entry{user("x"), user("y"), long})), mainFile(dir))
+		},
+		"replaced": func(t *testing.T, _ *filestore.Store) {
+			more := []sessionstore.Entry{user("x"), user("y"), long, user("z")}
+			require.NoError(t, os.Rename(write(t, string(joinLines(more)), dir, "new"), mainFile(dir)))
 		},
 	}
 	for name, change := range replace {
 		t.Run(name, func(t *testing.T) {
 			s, other := open(t, dir, nil), open(t, dir, nil)
 			require.NoError(t, s.Delete(t.Context(), mainKey))
-			appendAll(t, s, mainKey, user("a"), user("b"))
+			appendAll(t, s, mainKey, user("a"), user("b"), long)
 			change(t, other)
 			appendAll(t, s, mainKey, user("a"), user("b"))
 			got := load(t, s, mainKey)

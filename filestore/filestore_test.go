@@ -305,16 +305,18 @@ func TestClosedStoreFails(t *testing.T) {
 
 func TestFsyncCoversNewNames(t *testing.T) {
 	s := open(t, t.TempDir(), &filestore.Options{Fsync: true})
-	n := s.CountSyncs()
+	synced := s.Synced()
 	appendAll(t, s, mainKey, user("a"))
-	// format file, its directory and the root; lines, the project and the root.
-	require.Equal(t, 6, *n)
-	*n = 0
+	// Temporary file, its directory and the root; lines, the project and the root.
+	require.Len(t, *synced, 6)
+	require.Equal(t, []string{session + ".jsonl", project}, (*synced)[3:5])
+	*synced = nil
 	appendAll(t, s, mainKey, user("b"))
-	require.Equal(t, 1, *n)
-	*n = 0
+	require.Equal(t, []string{session + ".jsonl"}, *synced)
+	*synced = nil
 	appendAll(t, s, subKey, user("b"), metadata("m"))
-	require.Equal(t, 6, *n, "sidecar, lines, and four directories")
+	require.Len(t, *synced, 6, "sidecar, lines, and four directories")
+	require.Equal(t, []string{"agent-1a2b.jsonl", "subagents", session, project}, (*synced)[1:5])
 }
 
 func TestUuidsOfManyTranscriptsAreBounded(t *testing.T) {

@@ -65,6 +65,9 @@ func (k *known) isStart(f *os.File, info os.FileInfo) (bool, error) {
 	if k.info == nil || !os.SameFile(k.info, info) || info.Size() < k.size {
 		return false, nil
 	}
+	if info.Size() == k.info.Size() && !info.ModTime().Equal(k.info.ModTime()) {
+		return false, nil // written to without growing
+	}
 	var buf [endLen]byte
 	end := buf[:len(k.end)]
 	if _, err := f.ReadAt(end, k.size-int64(len(end))); err != nil && err != io.EOF {

@@ -51,7 +51,7 @@ func TestLargeTranscriptIsStreamedInBoundedMemory(t *testing.T) {
 	dir := t.TempDir()
 	n, least := 100_000, int64(1<<30)
 	if raceDetector {
-		n, least = 15_000, 190<<20 // what is slow is the detector, not the disk
+		n, least = 15_000, 180<<20 // what is slow is the detector, not the disk
 	}
 	size := writeLarge(t, mainFile(dir), n, 10_500)
 	require.Greater(t, size, least)

@@ -409,13 +409,49 @@ func TestWaitForALockEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
 	appendAll(t, s, mainKey, user("a"))
-	release := s.HoldLock(t, mainKey)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, other.Append(ctx, mainKey, numbered(1)), context.DeadlineExceeded)
-	_, err := other.Load(ctx, mainKey)
+	release := s.HoldLock(t, mainFileName)
+	brief := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	require.ErrorIs(t, other.Append(brief(), mainKey, numbered(1)), context.DeadlineExceeded)
+	_, err := other.Load(brief(), mainKey)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	release()
+	release = s.HoldLock(t, project)
+	require.ErrorIs(t, other.Append(brief(), mainKey, numbered(1)), context.DeadlineExceeded)
+	require.ErrorIs(t, other.Delete(brief(), mainKey), context.DeadlineExceeded)
+	require.Equal(t, texts(user("a")), load(t, other, mainKey), "readers do not wait for a deleter")
 	release()
 	appendAll(t, other, mainKey, user("b"))
 	require.Equal(t, texts(user("a"), user("b")), load(t, s, mainKey))
+}
+
+const mainFileName = project + "/" + session + ".jsonl"
+
+// What was locked may be deleted and made again while a writer waits for it.
+func TestLockOfAFileThatIsGoneDoesNotCount(t *testing.T) {
+	needLocks(t)
+	for _, name := range []string{project, mainFileName} {
+		dir := t.TempDir()
+		s, other := open(t, dir, nil), open(t, dir, nil)
+		appendAll(t, s, mainKey, user("a"))
+		releaseOld := s.HoldLock(t, name)
+		done := make(chan error, 1)
+		go func() { done <- other.Append(context.Background(), mainKey, []sessionstore.Entry{user("b")}) }()
+		time.Sleep(20 * time.Millisecond) // now it waits
+		require.NoError(t, os.Rename(filepath.Join(dir, name), filepath.Join(dir, "old")))
+		appendAll(t, s, mainKey, user("c"))
+		releaseNew := s.HoldLock(t, name)
+		releaseOld()
+		select {
+		case err := <-done:
+			t.Fatalf("%s: the append has not waited: %v", name, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		releaseNew()
+		require.NoError(t, <-done)
+		require.Equal(t, texts(user("c"), user("b")), load(t, s, mainKey))
+	}
 }

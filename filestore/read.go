@@ -53,13 +53,17 @@ func (s *Store) load(ctx context.Context, key sessionstore.Key) ([]sessionstore.
 }
 
 // grown makes room for as many entries as the file has if it goes on as it
-// began, rather than for twice as many.
+// began, rather than for twice as many. Short lines at the beginning must not
+// make it ask for more than a twentieth of the file's size.
 func grown(entries []sessionstore.Entry, offset, size int64) []sessionstore.Entry {
+	const header = 24 // bytes of a slice
 	n := int64(len(entries))
+	want := n * 5 / 4
 	if offset > 0 {
-		n = int64(float64(n) * (float64(size) / float64(offset)) * 1.02)
+		guess := int64(float64(n) * (float64(size) / float64(offset)) * 1.02)
+		want = max(want, min(guess, size/20/header))
 	}
-	more := make([]sessionstore.Entry, len(entries), max(n, int64(len(entries))*5/4)+16)
+	more := make([]sessionstore.Entry, n, want+16)
 	copy(more, entries)
 	return more
 }
