@@ -12,6 +12,10 @@ import (
 
 // SessionStore keeps transcripts. All methods are safe for concurrent use.
 //
+// Every operation, those of the optional interfaces too, refuses an invalid key
+// with [ErrInvalidKey], and fails with the error of its context, having changed
+// nothing, if the context is done before it begins.
+//
 // The sentences below are the contract. Package conformance holds a test for
 // each of them and quotes it when a store breaks it.
 type SessionStore interface {
@@ -84,15 +88,17 @@ type Deleter interface {
 	// Delete removes transcripts. A main key removes the whole session: the
 	// main transcript, every subpath, its summary and its place in lists. A
 	// subpath key removes that transcript alone: deleting "a" leaves "a/b". An
-	// unknown key is no error.
+	// unknown key is no error. What was deleted can be appended again, on every
+	// handle.
 	Delete(ctx context.Context, key Key) error
 }
 
 // Streamer is implemented by stores that can read a transcript in bounded
 // memory. Use [Stream] to call it.
 type Streamer interface {
-	// Stream yields what Load returns, one entry after the other. An error
-	// ends the sequence; entries before it have been yielded, so a reader that
+	// Stream yields what Load returns, one entry after the other. The store may
+	// be used meanwhile, also to append to the same transcript. An error ends
+	// the sequence; entries before it have been yielded, so a reader that
 	// stops at the first error knows that the transcript is longer. Each entry
 	// is the caller's own.
 	Stream(ctx context.Context, key Key) iter.Seq2[Entry, error]

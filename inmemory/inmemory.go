@@ -312,7 +312,7 @@ func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.Pu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, ses := range s.sessions {
-		if ses.transcripts[""] != nil && ses.mtime < olderThan.UnixMilli() {
+		if ses.transcripts[""] != nil && time.UnixMilli(ses.mtime).Before(olderThan) {
 			report.Sessions++
 			report.Transcripts += len(ses.transcripts)
 			delete(s.sessions, id)

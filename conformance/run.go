@@ -1,0 +1,79 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testCase is one promise of the contract. The name is Group/Case, so that one
+// of them can be run alone.
+type testCase struct {
+	name     string
+	contract string     // the sentence that is broken when the case fails
+	needs    Capability // the case is skipped without
+	run      func(c *env)
+}
+
+// cases are all cases of the suite, in the order in which they run.
+func cases() []testCase {
+	return slices.Concat(
+		appendCases, loadCases, invalidEntryCases, invalidKeyCases, keyLimitCases, contextCases,
+		identityCases, identityScopeCases, lostReplyCases,
+		orderCases, writerCases, handoverCases,
+		bytesCases(), keysCases(), sizeCases, metadataCases,
+		sessionsCases, projectsCases, subkeysCases, summaryCases,
+		deleteCases, recreateCases, streamCases, purgeCases,
+		outageCases, damageCases,
+	)
+}
+
+// Run runs every case of the suite as a subtest Group/Case, each on a store of
+// its own.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Open == nil {
+		t.Fatal("conformance: Harness.Open is nil")
+	}
+	all := cases()
+	for i := 0; i < len(all); {
+		group, _, _ := strings.Cut(all[i].name, "/")
+		n := i
+		for n < len(all) && strings.HasPrefix(all[n].name, group+"/") {
+			n++
+		}
+		members := all[i:n]
+		t.Run(group, func(t *testing.T) {
+			for _, tc := range members {
+				t.Run(strings.TrimPrefix(tc.name, group+"/"), func(t *testing.T) {
+					runCase(t, h, h.sizes(), tc)
+				})
+			}
+		})
+		i = n
+	}
+}
+
+func runCase(tb testing.TB, h Harness, size sizes, tc testCase) {
+	tb.Helper()
+	defer func() {
+		if tb.Failed() {
+			tb.Logf("The contract says: %s", tc.contract)
+		}
+	}()
+	c := &env{TB: tb, h: h, size: size, store: h.Open(tb), key: mainKey, known: map[Capability]bool{}}
+	var missing Capability
+	for one := range tc.needs.each {
+		if !c.has(one) {
+			missing |= one
+		}
+	}
+	switch {
+	case missing == 0:
+		tc.run(c)
+	case missing&h.Require != 0:
+		tb.Fatalf("required, but missing: %s", missing&h.Require)
+	default:
+		tb.Skipf("missing: %s", missing)
+	}
+}
