@@ -176,10 +176,11 @@ var errFound = errors.New("found")
 
 func (s *Store) holdsTranscript(ctx context.Context, project string) (bool, error) {
 	name := keyenc.Encode(project)
+	key := sessionstore.Key{ProjectKey: project}
 	d, err := s.openDir(name)
 	if err != nil || d == nil {
 		if err != nil && ctx.Err() == nil {
-			s.skip(Skip{Key: sessionstore.Key{ProjectKey: project}, Path: name, Err: err})
+			s.skip(Skip{Key: key, Path: name, Err: err})
 			err = nil
 		}
 		return false, err
@@ -189,7 +190,7 @@ func (s *Store) holdsTranscript(ctx context.Context, project string) (bool, erro
 	err = d.each(ctx, func(name string) error {
 		if id, ok := strings.CutSuffix(name, linesSuffix); ok {
 			info, err := d.fileInfo(name)
-			_, bad := decodeName(id, sessionstore.Key{ProjectKey: project})
+			_, bad := decodeName(id, key)
 			if err == nil && bad == nil && info != nil && info.Size() > 0 {
 				return errFound
 			}
@@ -199,22 +200,28 @@ func (s *Store) holdsTranscript(ctx context.Context, project string) (bool, erro
 		return nil
 	})
 	for _, dir := range dirs {
-		if err != nil {
-			break
-		}
-		key := sessionstore.Key{ProjectKey: project}
-		var bad error
-		if key.SessionID, bad = decodeName(dir, key); bad == nil {
-			w := walk{s: s, ctx: ctx, key: key, found: func(string) error { return errFound }}
-			if err = w.dir(d.path(dir), "", nil); err != nil && err != errFound {
-				err = w.skip(d.path(dir), err)
-			}
+		if err == nil {
+			err = s.findSubpath(ctx, key, d.path(dir), dir)
 		}
 	}
 	if errors.Is(err, errFound) {
 		return true, nil
 	}
 	return false, err
+}
+
+// findSubpath ends with errFound if there is a subpath transcript in dir.
+func (s *Store) findSubpath(ctx context.Context, key sessionstore.Key, dir, name string) error {
+	id, err := decodeName(name, key)
+	if err != nil {
+		return nil // not a session's directory
+	}
+	key.SessionID = id
+	w := walk{s: s, ctx: ctx, key: key, found: func(string) error { return errFound }}
+	if err = w.dir(dir, "", nil); err != nil && err != errFound {
+		err = w.skip(dir, err)
+	}
+	return err
 }
 
 // walk finds the subpath transcripts of a session.
@@ -257,7 +264,6 @@ func (w *walk) dir(name, prefix string, above []os.FileInfo) error {
 			return w.skip(name, errors.New("link leads back to a directory above"))
 		}
 	}
-	above = append(above, info)
 	var dirs []string
 	err = d.each(w.ctx, func(entry string) error {
 		isDir, err := w.entry(d, entry, prefix)
@@ -266,18 +272,21 @@ func (w *walk) dir(name, prefix string, above []os.FileInfo) error {
 		}
 		return err
 	})
+	above = append(slices.Clip(above), info)
 	for _, sub := range dirs {
-		if err != nil {
-			return err
+		if err == nil {
+			err = w.subdir(d.path(sub), sub, prefix, above)
 		}
-		seg, bad := keyenc.DecodePath(sub)
-		if bad != nil {
-			err = w.skip(d.path(sub), bad)
-			continue
-		}
-		err = w.dir(d.path(sub), prefix+seg+"/", slices.Clip(above))
 	}
 	return err
+}
+
+func (w *walk) subdir(path, name, prefix string, above []os.FileInfo) error {
+	seg, err := keyenc.DecodePath(name)
+	if err != nil {
+		return w.skip(path, err)
+	}
+	return w.dir(path, prefix+seg+"/", above)
 }
 
 // entry looks at one name in a session's directory.
