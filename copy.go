@@ -76,7 +76,8 @@ type CopyReport struct {
 // compared by the last one, which is the only one that counts and the only one
 // that the agent's own files keep.
 //
-// A session that the source does not hold gives [ErrNotFound]. Sessions that
+// A project or session that the source does not hold gives [ErrNotFound].
+// Sessions that
 // have only subpaths are in no list, so copying a project leaves them out;
 // copy them by their id. Nobody else may append to the destination's
 // transcripts meanwhile.
@@ -117,6 +118,9 @@ func (c *copier) run(ctx context.Context, scope Key) error {
 	inv, err := listScope(ctx, c.src, scope)
 	if err != nil {
 		return err
+	}
+	if scope != (Key{}) && len(inv.sessions) == 0 {
+		return ErrNotFound
 	}
 	c.report.MainOnly = inv.mainOnly
 	c.report.Sessions = len(inv.sessions)

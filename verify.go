@@ -37,7 +37,7 @@ func (r VerifyReport) Equal() bool { return len(r.Differences) == 0 }
 // Verify compares two stores in a scope, which is given as for [Copy]: entry by
 // entry by value ([Entry.Equal]), and metadata entries of subagents by the last
 // one. It reads both in bounded memory and changes nothing. Differences are no
-// error. A session that neither store holds gives [ErrNotFound].
+// error. A project or session that neither store holds gives [ErrNotFound].
 func Verify(ctx context.Context, a, b SessionStore, scope Key, opts *VerifyOptions) (VerifyReport, error) {
 	var report VerifyReport
 	fail := func(err error) (VerifyReport, error) {
@@ -64,7 +64,7 @@ func Verify(ctx context.Context, a, b SessionStore, scope Key, opts *VerifyOptio
 			opts.Progress(VerifyProgress{key, report.Transcripts, len(keys), report.Entries})
 		}
 	}
-	if scope.SessionID != "" && !found {
+	if scope != (Key{}) && !found {
 		return fail(ErrNotFound)
 	}
 	return report, nil

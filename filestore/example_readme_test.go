@@ -3,6 +3,7 @@ package filestore_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 
 	"github.com/sessionstore/sessionstore"
@@ -11,7 +12,9 @@ import (
 
 func quickStart(dir string) error {
 	ctx := context.Background()
-	store, err := filestore.Open(dir, nil)
+	store, err := filestore.Open(dir, &filestore.Options{
+		OnSkip: func(s filestore.Skip) { log.Printf("%s:%d: %v", s.Path, s.Line, s.Err) },
+	})
 	if err != nil {
 		return err
 	}

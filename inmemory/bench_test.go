@@ -2,6 +2,7 @@ package inmemory
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -58,5 +59,6 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			kept = append(kept, slab)
 		}
+		runtime.KeepAlive(kept)
 	})
 }

@@ -22,7 +22,8 @@ import (
 type Store struct {
 	mu          sync.RWMutex
 	file        *os.File
-	size        int64
+	size        int64 // of the whole batches
+	sync        func(*os.File) error
 	transcripts map[sessionstore.Key]*transcript
 }
 
@@ -50,7 +51,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logstore: open: %w", err)
 	}
-	s := &Store{file: f, transcripts: make(map[sessionstore.Key]*transcript)}
+	s := &Store{file: f, sync: (*os.File).Sync, transcripts: make(map[sessionstore.Key]*transcript)}
 	if err := s.replay(); err != nil {
 		return nil, errors.Join(fmt.Errorf("logstore: open %s: %w", path, err), f.Close())
 	}
@@ -128,13 +129,15 @@ func (s *Store) write(key sessionstore.Key, batch []sessionstore.Checked) error 
 		return err
 	}
 	record := append(append(first, '\n'), lines...)
-	_, err = s.file.WriteAt(record, s.size)
-	if err == nil {
-		err = s.file.Sync()
+	// What a failed attempt has left behind s.size goes first. That is how this
+	// store keeps a retried batch from being stored twice.
+	if err := s.file.Truncate(s.size); err != nil {
+		return err
 	}
-	if err != nil {
-		// s.size stays, so a retry writes over what this attempt has left. That
-		// is how this store keeps a retried batch from being stored twice.
+	if _, err := s.file.WriteAt(record, s.size); err != nil {
+		return err
+	}
+	if err := s.sync(s.file); err != nil {
 		return err
 	}
 	s.size += int64(len(record))

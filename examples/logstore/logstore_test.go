@@ -3,6 +3,7 @@ package logstore_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,27 @@ func TestConformance(t *testing.T) {
 			tb.Cleanup(func() { s.Close() })
 			return s
 		},
+		LoseReply: func(_ testing.TB, s sessionstore.SessionStore) { s.(*logstore.Store).LoseReply() },
 	})
+}
+
+func TestWhatAFailedAppendLeavesIsNotGluedToTheNext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.log")
+	key := sessionstore.Key{ProjectKey: "p", SessionID: "s"}
+	long := sessionstore.Entry(`{"n":"` + strings.Repeat("x", 1000) + `"}`)
+	s, err := logstore.Open(path)
+	require.NoError(t, err)
+	s.LoseReply()
+	require.Error(t, s.Append(t.Context(), key, []sessionstore.Entry{long, long}))
+	require.NoError(t, s.Append(t.Context(), key, []sessionstore.Entry{sessionstore.Entry(`{"n":1}`)}))
+	require.NoError(t, s.Close())
+
+	s, err = logstore.Open(path)
+	require.NoError(t, err)
+	defer s.Close()
+	got, err := s.Load(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, []sessionstore.Entry{sessionstore.Entry(`{"n":1}`)}, got)
 }
 
 func TestWhatACrashLeavesOfABatchIsCutOff(t *testing.T) {
