@@ -1,6 +1,7 @@
 package sessionstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,11 +77,10 @@ type CopyReport struct {
 // compared by the last one, which is the only one that counts and the only one
 // that the agent's own files keep.
 //
-// A project or session that the source does not hold gives [ErrNotFound].
-// Sessions that
-// have only subpaths are in no list, so copying a project leaves them out;
-// copy them by their id. Nobody else may append to the destination's
-// transcripts meanwhile.
+// A project or session that the source does not hold gives [ErrNotFound]. A
+// source that is no [OrphanLister] hides sessions that have only subpaths, so
+// that copying a project leaves them out; copy those by their id. Nobody else
+// may append to the destination's transcripts meanwhile.
 func Copy(ctx context.Context, dst, src SessionStore, scope Key, opts *CopyOptions) (CopyReport, error) {
 	c := copier{dst: dst, src: src}
 	if opts != nil {
@@ -152,6 +152,7 @@ func (c *copier) each(ctx context.Context, work []sessionCopy, f func(context.Co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
+	var crash any // of a callback: it belongs on the caller's goroutine
 	slots := make(chan struct{}, max(1, c.opts.Concurrency))
 	for i := range work {
 		slots <- struct{}{}
@@ -159,15 +160,28 @@ func (c *copier) each(ctx context.Context, work []sessionCopy, f func(context.Co
 			break
 		}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() {
+				if r := recover(); r != nil {
+					cancel(errCrash)
+					c.mu.Lock()
+					crash = cmp.Or(crash, r)
+					c.mu.Unlock()
+				}
+				<-slots
+			}()
 			if err := f(ctx, &work[i]); err != nil {
 				cancel(err) // the first one counts
 			}
 		})
 	}
 	wg.Wait()
+	if crash != nil {
+		panic(crash)
+	}
 	return context.Cause(ctx)
 }
+
+var errCrash = errors.New("panic")
 
 func (c *copier) check(ctx context.Context, s *sessionCopy) error {
 	diverged := false
@@ -177,16 +191,19 @@ func (c *copier) check(ctx context.Context, s *sessionCopy) error {
 			return fmt.Errorf("%v: %w", key, err)
 		}
 		s.alignments[i] = a
-		c.mu.Lock()
-		c.done++
-		if a.difference != nil {
-			diverged = true
-			c.report.Diverged = append(c.report.Diverged, *a.difference)
-		} else if a.complete() {
-			c.report.Unchanged++
-		}
-		c.progress(key, true)
-		c.mu.Unlock()
+		diverged = diverged || a.difference != nil
+		c.note(key, true, func() {
+			c.done++
+			switch {
+			case a.difference != nil:
+				c.report.Diverged = append(c.report.Diverged, *a.difference)
+			case a.empty():
+				c.report.Transcripts-- // such as the main one of a session that has none
+				c.done--
+			case a.complete():
+				c.report.Unchanged++
+			}
+		})
 	}
 	if diverged {
 		s.keys = nil // a session is copied whole or not at all
@@ -224,10 +241,9 @@ func (c *copier) write(ctx context.Context, s *sessionCopy) error {
 				return fmt.Errorf("%v: %w", key, err)
 			}
 		}
-		c.mu.Lock()
-		c.done++
-		c.progress(key, false)
-		c.mu.Unlock()
+		if !s.alignments[i].empty() {
+			c.note(key, false, func() { c.done++ })
+		}
 	}
 	return nil
 }
@@ -244,11 +260,10 @@ func (c *copier) appendRest(ctx context.Context, key Key, a alignment) error {
 				return err
 			}
 		}
-		c.mu.Lock()
-		c.report.Entries += len(batch)
-		c.report.Bytes += int64(size)
-		c.progress(key, false)
-		c.mu.Unlock()
+		c.note(key, false, func() {
+			c.report.Entries += len(batch)
+			c.report.Bytes += int64(size)
+		})
 		batch, size = nil, 0
 		return nil
 	}
@@ -267,8 +282,11 @@ func (c *copier) appendRest(ctx context.Context, key Key, a alignment) error {
 	return flush()
 }
 
-// progress reports; the caller holds c.mu.
-func (c *copier) progress(key Key, checking bool) {
+// note counts what has been done and reports it.
+func (c *copier) note(key Key, checking bool, count func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock() // Progress may panic
+	count()
 	if c.opts.Progress != nil {
 		c.opts.Progress(CopyProgress{
 			Key: key, Checking: checking,
@@ -322,6 +340,17 @@ func (inv *inventory) addProject(ctx context.Context, s SessionStore, project st
 	sessions, err := ListSessions(ctx, s, project)
 	if err != nil {
 		return err
+	}
+	orphans, err := ListOrphans(ctx, s, project)
+	if errors.Is(err, errors.ErrUnsupported) {
+		orphans = nil
+	} else if err != nil {
+		return err
+	}
+	for _, id := range orphans {
+		if err := inv.addSession(ctx, s, Key{ProjectKey: project, SessionID: id}); err != nil {
+			return err
+		}
 	}
 	for i := len(sessions) - 1; i >= 0; i-- {
 		if err := inv.addSession(ctx, s, Key{ProjectKey: project, SessionID: sessions[i].SessionID}); err != nil {

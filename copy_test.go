@@ -358,3 +358,33 @@ func TestCopyOfGigabyteStaysInBoundedMemory(t *testing.T) {
 	require.NotZero(t, dst.peak)
 	require.LessOrEqual(t, dst.peak, uint64(64<<20))
 }
+
+func TestCopyAndVerifyFindSessionsWithoutMainTranscript(t *testing.T) {
+	src, dst := source(t), inmemory.New()
+	fill(t, src, key("p", "orphan", "subagents/agent-1"), 0, 5)
+	fill(t, src, key("r", "orphan", "subagents/agent-1"), 0, 2)
+	report, err := sessionstore.Verify(t.Context(), src, dst, key(), nil)
+	require.NoError(t, err)
+	require.Len(t, report.Differences, 6)
+	copied, err := sessionstore.Copy(t.Context(), dst, src, key(), nil)
+	require.NoError(t, err)
+	require.Equal(t, 6, copied.Transcripts)
+	require.Equal(t, 24+7, copied.Entries)
+	requireEqualStores(t, dst, src, key())
+	requireEqualStores(t, dst, src, key("r"))
+	again, err := sessionstore.Copy(t.Context(), dst, src, key("p", "orphan"), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, again.Transcripts)
+	require.Equal(t, 1, again.Unchanged)
+}
+
+func TestPanicOfProgressReachesTheCaller(t *testing.T) {
+	for _, concurrency := range []int{0, 4} {
+		require.PanicsWithValue(t, "progress", func() {
+			_, _ = sessionstore.Copy(t.Context(), inmemory.New(), source(t), key(), &sessionstore.CopyOptions{
+				Concurrency: concurrency,
+				Progress:    func(sessionstore.CopyProgress) { panic("progress") },
+			})
+		})
+	}
+}

@@ -83,6 +83,16 @@ type SubkeyLister interface {
 	ListSubkeys(ctx context.Context, projectKey, sessionID string) ([]string, error)
 }
 
+// OrphanLister is implemented by stores that can list the sessions that
+// SessionLister leaves out. A subagent may be stored before the first entry of
+// its main transcript, and the host may end in between. [Copy] and [Verify] of
+// projects find such sessions with it.
+type OrphanLister interface {
+	// ListOrphans returns, sorted, the ids of the sessions of a project that
+	// have subpaths and no main transcript.
+	ListOrphans(ctx context.Context, projectKey string) ([]string, error)
+}
+
 // Deleter is implemented by stores that can delete. Use [Delete] to call it.
 type Deleter interface {
 	// Delete removes transcripts. A main key removes the whole session: the
@@ -161,6 +171,15 @@ func ListProjects(ctx context.Context, s SessionStore) ([]string, error) {
 		return l.ListProjects(ctx)
 	}
 	return nil, unsupported("list projects", Key{})
+}
+
+// ListOrphans lists the sessions of a project that have no main transcript if
+// the store can. The error wraps [errors.ErrUnsupported] if it can't.
+func ListOrphans(ctx context.Context, s SessionStore, projectKey string) ([]string, error) {
+	if l, ok := s.(OrphanLister); ok {
+		return l.ListOrphans(ctx, projectKey)
+	}
+	return nil, unsupported("list orphans", Key{ProjectKey: projectKey})
 }
 
 // ListSubkeys lists the subpaths of a session if the store can. The error

@@ -38,6 +38,8 @@ func (r VerifyReport) Equal() bool { return len(r.Differences) == 0 }
 // entry by value ([Entry.Equal]), and metadata entries of subagents by the last
 // one. It reads both in bounded memory and changes nothing. Differences are no
 // error. A project or session that neither store holds gives [ErrNotFound].
+// Sessions that have only subpaths are found as far as a store is an
+// [OrphanLister].
 func Verify(ctx context.Context, a, b SessionStore, scope Key, opts *VerifyOptions) (VerifyReport, error) {
 	var report VerifyReport
 	fail := func(err error) (VerifyReport, error) {
@@ -48,14 +50,15 @@ func Verify(ctx context.Context, a, b SessionStore, scope Key, opts *VerifyOptio
 		return fail(err)
 	}
 	report.MainOnly = mainOnly
-	found := false
 	for _, key := range keys {
 		al, err := align(ctx, a, b, key)
 		if err != nil {
 			return fail(err)
 		}
+		if al.empty() {
+			continue
+		}
 		report.Transcripts++
-		found = found || !al.empty()
 		report.Entries += al.common
 		if d := al.firstDifference(key); d != nil {
 			report.Differences = append(report.Differences, *d)
@@ -64,7 +67,7 @@ func Verify(ctx context.Context, a, b SessionStore, scope Key, opts *VerifyOptio
 			opts.Progress(VerifyProgress{key, report.Transcripts, len(keys), report.Entries})
 		}
 	}
-	if scope != (Key{}) && !found {
+	if scope != (Key{}) && report.Transcripts == 0 {
 		return fail(ErrNotFound)
 	}
 	return report, nil

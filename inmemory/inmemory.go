@@ -59,6 +59,7 @@ var (
 	_ sessionstore.SummaryLister = (*Store)(nil)
 	_ sessionstore.ProjectLister = (*Store)(nil)
 	_ sessionstore.SubkeyLister  = (*Store)(nil)
+	_ sessionstore.OrphanLister  = (*Store)(nil)
 	_ sessionstore.Deleter       = (*Store)(nil)
 	_ sessionstore.Streamer      = (*Store)(nil)
 	_ sessionstore.Purger        = (*Store)(nil)
@@ -248,6 +249,23 @@ func (s *Store) eachMain(ctx context.Context, op, projectKey string, f func(id s
 		}
 	}
 	return nil
+}
+
+// ListOrphans lists the sessions of a project that have only subpaths.
+func (s *Store) ListOrphans(ctx context.Context, projectKey string) ([]string, error) {
+	if err := s.start(ctx, sessionstore.ValidateProjectKey(projectKey)); err != nil {
+		return nil, opError("list orphans", sessionstore.Key{ProjectKey: projectKey}, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var ids []string
+	for id, ses := range s.sessions {
+		if id.project == projectKey && ses.transcripts[""] == nil {
+			ids = append(ids, id.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
 }
 
 // ListProjects lists the project keys that hold anything.
