@@ -34,6 +34,10 @@ pg_bin() {
   [[ -n $best ]] && printf '%s\n' "$best"
 }
 
+# pgbouncer_bin prints the path of PgBouncer, which Debian keeps in a folder
+# that only root has on its PATH.
+pgbouncer_bin() { command -v pgbouncer || { [[ -x /usr/sbin/pgbouncer ]] && echo /usr/sbin/pgbouncer; }; }
+
 pg_major() {
   local v
   v=$(basename "$(dirname "$1")")
@@ -54,7 +58,7 @@ list_tests() {
 borrowed=()
 borrow_services() {
   local name
-  for name in redis redis-cluster postgres s3; do
+  for name in redis redis-cluster postgres pgbouncer s3; do
     "$root/scripts/services" status "$name" >/dev/null 2>&1 || borrowed+=("$name")
   done
   "$root/scripts/services" start

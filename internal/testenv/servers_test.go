@@ -81,8 +81,12 @@ func TestRedisClusterHasAReplicaForEachOfThreeMasters(t *testing.T) {
 	}
 }
 
-func TestPostgresAnswersAQuery(t *testing.T) {
-	u, err := url.Parse(Postgres(t))
+func TestPostgresAnswersAQuery(t *testing.T)  { postgresAnswers(t, Postgres(t)) }
+func TestPgBouncerAnswersAQuery(t *testing.T) { postgresAnswers(t, PgBouncer(t)) }
+
+func postgresAnswers(t *testing.T, dsn string) {
+	t.Helper()
+	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme == "" {
 		t.Skip("only URLs of a server without a password are tried here")
 	}

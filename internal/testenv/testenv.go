@@ -2,7 +2,7 @@
 // Cluster, PostgreSQL and S3.
 //
 // Each address comes from an environment variable (SESSIONSTORE_TEST_REDIS,
-// _REDIS_CLUSTER, _POSTGRES, _S3_ENDPOINT, _S3_REGION, _S3_ACCESS_KEY,
+// _REDIS_CLUSTER, _POSTGRES, _PGBOUNCER, _S3_ENDPOINT, _S3_REGION, _S3_ACCESS_KEY,
 // _S3_SECRET_KEY), else from the file .testenv at the module root, which
 // "./scripts/services start" writes.
 //
@@ -60,6 +60,18 @@ func Postgres(t testing.TB) string {
 	dsn := need(t, "PostgreSQL server", "POSTGRES")["POSTGRES"]
 	if addr, ok := hostPort(dsn); ok { // else in the "host=… port=…" form: pass it on
 		mustAnswer(t, "PostgreSQL server", addr)
+	}
+	return dsn
+}
+
+// PgBouncer returns a connection URL that leads to the server of [Postgres]
+// through PgBouncer in transaction mode, with fewer connections behind it than
+// clients before it.
+func PgBouncer(t testing.TB) string {
+	t.Helper()
+	dsn := need(t, "PgBouncer", "PGBOUNCER")["PGBOUNCER"]
+	if addr, ok := hostPort(dsn); ok {
+		mustAnswer(t, "PgBouncer", addr)
 	}
 	return dsn
 }

@@ -1,0 +1,233 @@
+package pgstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/jsonscan"
+)
+
+// The summary of a session is the fold of its main transcript
+// ([sessionstore.SummaryState]). The server keeps it, one column per member,
+// each holding the JSON text of its value. What an entry contributes does not
+// depend on the entries before it, only whether it counts does; so the client
+// folds each entry alone, sends its contributions as events, and the server
+// takes those of the entries that it really adds, under the lock of the
+// transcript.
+
+// Rules say which contribution to a member counts.
+const (
+	first   = iota // the first one
+	last           // the last one
+	command        // the first one that is not empty and not behind the first prompt
+	tag            // the last one, and it may remove the member
+)
+
+// The members, in the order of the JSON form. firstPromptLocked is not among
+// them: it says that there is a firstPrompt.
+var summaryMembers = []struct {
+	name, column string
+	rule         int
+}{
+	{"isSidechain", "is_sidechain", first},
+	{"createdAt", "created_at", first},
+	{"cwd", "cwd", first},
+	{"firstPrompt", "first_prompt", first},
+	{"commandFallback", "command_fallback", command},
+	{"customTitle", "custom_title", last},
+	{"aiTitle", "ai_title", last},
+	{"lastPrompt", "last_prompt", last},
+	{"summaryHint", "summary_hint", last},
+	{"gitBranch", "git_branch", last},
+	{"tag", "tag", tag},
+}
+
+const (
+	isSidechainField = 0
+	firstPromptField = 3
+	fields           = 11
+)
+
+// contributions are what a batch contributes to the summary.
+type contributions struct {
+	// all has one element per member: what counts if every entry is added; nil
+	// is nothing, and the empty text a tag that is removed.
+	all []*string
+	// Member field[n] gets value[n] from the entry index[n], which counts from
+	// 1. The server needs this if entries turn out to be repeats.
+	index, field []int32
+	value        []string
+
+	prompt int             // the entry that all has the first prompt from
+	seen   [fields]*string // the latest value of each member
+}
+
+// newContributions does not leave slices nil: they would be NULL on the server.
+func newContributions() contributions {
+	return contributions{all: make([]*string, fields), index: []int32{}, field: []int32{}, value: []string{}}
+}
+
+// untagged is a state whose tag no entry can give, to tell an entry that
+// removes the tag from one that says nothing about it.
+var untagged = func() (s sessionstore.SummaryState) {
+	if err := s.UnmarshalJSON([]byte(`{"tag":` + noTag + `}`)); err != nil {
+		panic(err)
+	}
+	return s
+}()
+
+// noTag is an empty tag: in an entry it removes the tag.
+const noTag = `""`
+
+// add takes in what the entry at an index, which counts from 1, contributes.
+func (c *contributions) add(index int, entry sessionstore.Entry) {
+	state := untagged
+	state.Fold(entry)
+	data, err := state.MarshalJSON()
+	if err != nil { // it has no way to fail
+		return
+	}
+	field := 0
+	_ = jsonscan.Object(data, func(key, value []byte) { // MarshalJSON writes objects, in this order
+		for at := field; at < fields; at++ {
+			if jsonscan.KeyIs(key, summaryMembers[at].name) {
+				for ; field < at; field++ {
+					c.put(index, field, nil)
+				}
+				c.put(index, at, value)
+				field = at + 1
+				return
+			}
+		}
+	})
+	for ; field < fields; field++ {
+		c.put(index, field, nil)
+	}
+}
+
+// put takes in the value of a member after an entry has been folded alone.
+func (c *contributions) put(index, field int, value []byte) {
+	rule := summaryMembers[field].rule
+	switch {
+	case rule == tag && string(value) == noTag, rule != tag && value == nil:
+		return
+	case field == isSidechainField && index > 1:
+		return // only the very first entry decides
+	}
+	if c.seen[field] == nil || *c.seen[field] != string(value) {
+		text := string(value) // most entries repeat what the one before says
+		c.seen[field] = &text
+	}
+	c.index = append(c.index, int32(index))
+	c.field = append(c.field, int32(field))
+	c.value = append(c.value, *c.seen[field])
+	if c.counts(index, field, rule) {
+		c.all[field] = c.seen[field]
+		if field == firstPromptField {
+			c.prompt = index
+		}
+	}
+}
+
+// counts applies the rule of a member to another contribution.
+func (c *contributions) counts(index, field, rule int) bool {
+	switch was := c.all[field]; rule {
+	case first:
+		return was == nil
+	case command:
+		// In the entry of the prompt a command stands before it.
+		return (was == nil || *was == noCommand) && (c.prompt == 0 || index <= c.prompt)
+	}
+	return true
+}
+
+// noCommand is an empty command, which any other replaces.
+const noCommand = `""`
+
+// summaryColumns lists the columns.
+func summaryColumns(prefix string) string {
+	return eachMember(func(_ int, column string, _ int) string { return prefix + column })
+}
+
+// summaryCreate are the values of a new row, from an array v.
+var summaryCreate = eachMember(func(field int, _ string, rule int) string {
+	if rule == tag {
+		return fmt.Sprintf("nullif(v[%d], '')", field+1)
+	}
+	return fmt.Sprintf("v[%d]", field+1)
+})
+
+// summaryFold makes an array like contributions.all out of the relation
+// counting (i, field, value).
+var summaryFold = fmt.Sprintf(`ARRAY(
+    SELECT (
+      SELECT value FROM counting
+      WHERE field = f AND NOT (f IN (%[1]s) AND i > coalesce((SELECT min(i) FROM counting WHERE field = %[2]d), i))
+      ORDER BY f IN (%[1]s) AND value = '%[3]s', CASE WHEN f IN (%[4]s) THEN -i ELSE i END LIMIT 1
+    )
+    FROM generate_series(0, %[5]d) AS f ORDER BY f
+  )`, fieldsWith(command), firstPromptField, noCommand, fieldsWith(last, tag), fields-1)
+
+// fieldsWith lists the members under some rules.
+func fieldsWith(rules ...int) string {
+	var list []string
+	for field, m := range summaryMembers {
+		if slices.Contains(rules, m.rule) {
+			list = append(list, strconv.Itoa(field))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// summaryMerge are the new values, from the rows old and delta.
+var summaryMerge = eachMember(func(field int, column string, rule int) string {
+	was, is := "old."+column, fmt.Sprintf("delta.v[%d]", field+1)
+	merged := ""
+	switch rule {
+	case first:
+		merged = fmt.Sprintf("coalesce(%s, %s)", was, is)
+	case last:
+		merged = fmt.Sprintf("coalesce(%s, %s)", is, was)
+	case command:
+		merged = fmt.Sprintf(`CASE WHEN old.first_prompt IS NULL AND coalesce(%[1]s, '%[3]s') = '%[3]s' THEN coalesce(%[2]s, %[1]s) ELSE %[1]s END`, was, is, noCommand)
+	case tag:
+		merged = fmt.Sprintf("nullif(coalesce(%s, %s), '')", is, was)
+	}
+	return merged + " AS " + column
+})
+
+func eachMember(f func(field int, column string, rule int) string) string {
+	parts := make([]string, len(summaryMembers))
+	for i, m := range summaryMembers {
+		parts[i] = f(i, m.column, m.rule)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// summaryJSON makes the JSON form out of the values of the columns; nil is
+// NULL.
+func summaryJSON(values [][]byte) json.RawMessage {
+	size := 2 + len(`,"firstPromptLocked":true`)
+	for i, v := range values {
+		size += len(v) + len(summaryMembers[i].name) + 4
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), summaryMembers[i].name...), '"', ':')
+		out = append(out, v...)
+		if i == firstPromptField {
+			out = append(out, `,"firstPromptLocked":true`...)
+		}
+	}
+	return append(out, '}')
+}
