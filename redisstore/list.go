@@ -1,0 +1,339 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+// forgetMax is how many entries one list takes out of an index at most.
+const forgetMax = 1000
+
+// mainInfo is what lists know about the main transcript of a session.
+type mainInfo struct {
+	id      string
+	row     row
+	summary string
+}
+
+// ListSessions lists the sessions of a project that have a main transcript.
+func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessionstore.SessionInfo, error) {
+	project := sessionstore.Key{ProjectKey: projectKey}
+	if err := begin(ctx, sessionstore.ValidateProjectKey(projectKey)); err != nil {
+		return nil, opError("list sessions", project, err)
+	}
+	mains, err := s.mains(ctx, projectKey, false)
+	if err != nil {
+		return nil, opError("list sessions", project, err)
+	}
+	list := make([]sessionstore.SessionInfo, len(mains))
+	for i, m := range mains {
+		list[i] = sessionstore.SessionInfo{SessionID: m.id, Mtime: m.row.time}
+	}
+	return list, nil
+}
+
+// ListSessionSummaries lists the summaries of the sessions that ListSessions
+// lists. A summary that lags behind, because of repeats or of several writers,
+// is brought up to date. That of a damaged transcript stays as it is.
+func (s *Store) ListSessionSummaries(ctx context.Context, projectKey string) ([]sessionstore.SessionSummary, error) {
+	project := sessionstore.Key{ProjectKey: projectKey}
+	if err := begin(ctx, sessionstore.ValidateProjectKey(projectKey)); err != nil {
+		return nil, opError("list session summaries", project, err)
+	}
+	mains, err := s.mains(ctx, projectKey, true)
+	if err == nil {
+		err = s.refresh(ctx, projectKey, mains)
+	}
+	if err != nil {
+		return nil, opError("list session summaries", project, err)
+	}
+	list := make([]sessionstore.SessionSummary, len(mains))
+	for i, m := range mains {
+		list[i] = sessionstore.SessionSummary{SessionID: m.id, Mtime: m.row.time, Data: orEmpty(m.summary)}
+	}
+	return list, nil
+}
+
+// mains reads the index of a project, and then what each session says of
+// itself: two round trips. The index is only a hint: what has no data is left
+// out, and taken out of the index.
+func (s *Store) mains(ctx context.Context, project string, summaries bool) ([]*mainInfo, error) {
+	var notes map[string]string
+	err := s.retry(ctx, func() (err error) { notes, err = s.client.HGetAll(ctx, s.sessionsKey(project)).Result(); return err })
+	if err != nil || len(notes) == 0 {
+		return nil, err
+	}
+	fields := []string{"v", mainField}
+	if summaries {
+		fields = append(fields, "s")
+	}
+	ids := slices.Collect(maps.Keys(notes))
+	var cmds []*redis.SliceCmd
+	err = s.retry(ctx, func() error {
+		pipe := s.client.Pipeline()
+		cmds = cmds[:0]
+		for _, id := range ids {
+			cmds = append(cmds, pipe.HMGet(ctx, s.metaKey(project, id), fields...))
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var mains []*mainInfo
+	gone := make(map[string]string)
+	for i, cmd := range cmds {
+		switch m, there, err := parseMain(ids[i], cmd.Val()); {
+		case err != nil:
+			return nil, fmt.Errorf("session %q: %w", ids[i], err)
+		case !there:
+			gone[ids[i]] = notes[ids[i]]
+		case m.row.count > 0:
+			mains = append(mains, m)
+		}
+	}
+	s.forget(ctx, s.sessionsKey(project), project, gone)
+	slices.SortFunc(mains, func(a, b *mainInfo) int {
+		return cmp.Or(cmp.Compare(b.row.time, a.row.time), strings.Compare(a.id, b.id))
+	})
+	return mains, nil
+}
+
+// parseMain reads the fields that mains has asked for. A session that is there
+// without a main transcript has a count of 0.
+func parseMain(id string, values []any) (m *mainInfo, there bool, err error) {
+	text := func(i int) string { t, _ := values[i].(string); return t }
+	m = &mainInfo{id: id}
+	switch version := text(0); version {
+	case "":
+		return m, false, nil
+	case formatVersion:
+	default:
+		return m, true, laterFormat(version)
+	}
+	if text(1) == "" {
+		return m, true, nil
+	}
+	if m.row, err = parseRow(text(1)); err != nil {
+		return m, true, err
+	}
+	if len(values) > 2 {
+		m.summary = text(2)
+	}
+	return m, true, nil
+}
+
+// forget takes members without data out of an index. They would only cost
+// time, so an error here is none of the caller's.
+func (s *Store) forget(ctx context.Context, index, project string, gone map[string]string) {
+	if len(gone) == 0 {
+		return
+	}
+	args := []any{s.grace.Milliseconds(), project}
+	for member, note := range gone {
+		if args = append(args, member, note); len(args) > 2*forgetMax {
+			break
+		}
+	}
+	keys := []string{index}
+	if s.single && index != s.projectsKey() {
+		keys = append(keys, s.projectsKey())
+	}
+	_ = s.client.Eval(ctx, forgetScript, keys, args...).Err()
+}
+
+// refresh brings the summaries up to date that lag behind.
+func (s *Store) refresh(ctx context.Context, project string, mains []*mainInfo) error {
+	pipe := s.client.Pipeline()
+	for _, m := range mains {
+		if m.row.folded == m.row.count {
+			continue
+		}
+		before := m.row.folded
+		key := sessionstore.Key{ProjectKey: project, SessionID: m.id}
+		if err := s.foldRest(ctx, key, m); errors.Is(err, sessionstore.ErrCorrupt) || errors.Is(err, errReplaced) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		pipe.Eval(ctx, foldScript, []string{s.metaKey(project, m.id)}, m.row.generation, before, m.row.folded, m.summary)
+	}
+	if pipe.Len() > 0 {
+		// The list is right without it, and full memory must not break it.
+		_, _ = pipe.Exec(ctx)
+	}
+	return nil
+}
+
+// foldRest folds the entries that the summary does not know yet.
+func (s *Store) foldRest(ctx context.Context, key sessionstore.Key, m *mainInfo) error {
+	var state sessionstore.SummaryState
+	from := m.row.folded
+	if from > m.row.count || state.UnmarshalJSON(orEmpty(m.summary)) != nil {
+		from, state = 0, sessionstore.SummaryState{}
+	}
+	r := &reader{s: s, names: s.names(key), row: m.row, next: from}
+	err := s.retry(ctx, func() error {
+		lens, err := getLens(ctx, s.client, r.names, from).Result()
+		r.lens = []byte(lens)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for r.next < r.row.count {
+		window, err := r.window(ctx)
+		if err != nil {
+			return err
+		}
+		for _, line := range window {
+			state.Fold(bytesOf(line))
+		}
+	}
+	text, err := state.MarshalJSON()
+	m.row.folded, m.summary = m.row.count, string(text)
+	return err
+}
+
+// ListSubkeys lists the subpaths of a session.
+func (s *Store) ListSubkeys(ctx context.Context, projectKey, sessionID string) ([]string, error) {
+	key := sessionstore.Key{ProjectKey: projectKey, SessionID: sessionID}
+	if err := begin(ctx, key.Validate()); err != nil {
+		return nil, opError("list subkeys", key, err)
+	}
+	subpaths, err := s.subpaths(ctx, key)
+	if err != nil {
+		return nil, opError("list subkeys", key, err)
+	}
+	return subpaths, nil
+}
+
+func (s *Store) subpaths(ctx context.Context, key sessionstore.Key) ([]string, error) {
+	meta := s.metaKey(key.ProjectKey, key.SessionID)
+	var fields []string
+	err := s.retry(ctx, func() error {
+		pipe := s.client.Pipeline()
+		version := pipe.HGet(ctx, meta, "v")
+		keys := pipe.HKeys(ctx, meta)
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		if v := version.Val(); v != "" && v != formatVersion {
+			return laterFormat(v)
+		}
+		fields = keys.Val()
+		return nil
+	})
+	var subpaths []string
+	for _, f := range fields {
+		if sub, ok := strings.CutPrefix(f, mainField); ok && sub != "" {
+			subpaths = append(subpaths, sub)
+		}
+	}
+	slices.Sort(subpaths)
+	return subpaths, err
+}
+
+// ListProjects lists the project keys that hold anything.
+func (s *Store) ListProjects(ctx context.Context) ([]string, error) {
+	if err := begin(ctx, nil); err != nil {
+		return nil, opError("list projects", sessionstore.Key{}, err)
+	}
+	projects, err := s.projects(ctx)
+	if err != nil {
+		return nil, opError("list projects", sessionstore.Key{}, err)
+	}
+	return projects, nil
+}
+
+// projects asks each project of the index for a few sessions and whether those
+// have data: three round trips, and more only for projects where none has.
+func (s *Store) projects(ctx context.Context) ([]string, error) {
+	const probes = 4
+	var notes map[string]string
+	err := s.retry(ctx, func() (err error) { notes, err = s.client.HGetAll(ctx, s.projectsKey()).Result(); return err })
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(notes))
+	probed := make(map[string][]string, len(names))
+	err = s.retry(ctx, func() error {
+		pipe := s.client.Pipeline()
+		for _, p := range names {
+			pipe.HRandField(ctx, s.sessionsKey(p), probes)
+		}
+		cmds, err := pipe.Exec(ctx)
+		for i, cmd := range cmds {
+			probed[names[i]] = cmd.(*redis.StringSliceCmd).Val()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	alive, err := s.alive(ctx, probed)
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[string]string)
+	for _, p := range names {
+		if !alive[p] {
+			if alive[p], err = s.holdsAny(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		if !alive[p] {
+			gone[p] = notes[p]
+		}
+	}
+	s.forget(ctx, s.projectsKey(), "", gone)
+	return slices.DeleteFunc(names, func(p string) bool { return !alive[p] }), nil
+}
+
+// alive says which projects have data in one of the given sessions.
+func (s *Store) alive(ctx context.Context, sessions map[string][]string) (map[string]bool, error) {
+	var alive map[string]bool
+	err := s.retry(ctx, func() error {
+		alive = make(map[string]bool)
+		pipe := s.client.Pipeline()
+		var asked []string
+		for p, ids := range sessions {
+			for _, id := range ids {
+				pipe.Exists(ctx, s.metaKey(p, id))
+				asked = append(asked, p)
+			}
+		}
+		cmds, err := pipe.Exec(ctx)
+		for i, cmd := range cmds {
+			if cmd.(*redis.IntCmd).Val() > 0 {
+				alive[asked[i]] = true
+			}
+		}
+		return err
+	})
+	return alive, err
+}
+
+// holdsAny looks at all sessions of a project, and cleans up its index.
+func (s *Store) holdsAny(ctx context.Context, project string) (bool, error) {
+	var notes map[string]string
+	err := s.retry(ctx, func() (err error) { notes, err = s.client.HGetAll(ctx, s.sessionsKey(project)).Result(); return err })
+	if err != nil || len(notes) == 0 {
+		return false, err
+	}
+	alive, err := s.alive(ctx, map[string][]string{project: slices.Collect(maps.Keys(notes))})
+	if err == nil && !alive[project] {
+		s.forget(ctx, s.sessionsKey(project), project, notes)
+	}
+	return alive[project], err
+}
