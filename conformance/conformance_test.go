@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,8 +19,8 @@ import (
 
 // tinySizes make room for running the suite once for each mistake.
 var tinySizes = sizes{
-	entry: 64 << 10, text: 6 << 10, id: 1 << 10, batch: 400, batches: 60, subpaths: 12, writers: 12, turns: 3, rounds: 30,
-	tick: 1500 * time.Microsecond,
+	entry: 64 << 10, text: 6 << 10, id: 1 << 10, batch: 400, batches: 60, subpaths: 12, writers: 12, turns: 3,
+	large: crowd{4, 2, 30}, rounds: 30, tick: 1500 * time.Microsecond,
 }
 
 // recorder notes how a case ends instead of ending the test.
@@ -72,7 +74,7 @@ func record(t *testing.T, h Harness, size sizes, tc testCase) *recorder {
 				f()
 			}
 		}()
-		runCase(r, h, size, tc)
+		runCase(r, h, size, tc, &tally{})
 	}()
 	<-done
 	return r
@@ -87,6 +89,16 @@ func TestInMemory(t *testing.T) {
 		CommitOrder: true,
 		Short:       true,
 	})
+}
+
+// A store may keep line breaks between tokens or take them out.
+func TestKeepsLineBreaks(t *testing.T) {
+	h := testHarness(func(s *testStore) { s.keep = slices.Clone[entry] })
+	for _, tc := range cases() {
+		if r := record(t, h, tinySizes, tc); r.Failed() {
+			t.Errorf("%s: %s", tc.name, r.log.String())
+		}
+	}
 }
 
 func TestLastMetadataOnly(t *testing.T) {
@@ -252,6 +264,69 @@ func TestFailureQuotesContract(t *testing.T) {
 	}
 }
 
+// Messages name the error and the way to it, and shorten what is long.
+func TestFailureIsReadable(t *testing.T) {
+	h := testHarness(func(s *testStore) {
+		s.ops.load = func(_ context.Context, k key) ([]entry, error) {
+			return nil, &sessionstore.OpError{Package: "test", Op: "load", Key: k, Err: errors.New("the cause")}
+		}
+	})
+	log := record(t, h, tinySizes, caseNamed(t, "InvalidKey/Load")).log.String()
+	for _, want := range []string{"sessionstore.ErrInvalidKey", "Key.Validate", "the cause", "(241 bytes)"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the failure does not mention %q:\n%s", want, log)
+		}
+	}
+	for l := range strings.Lines(log) {
+		if len(l) > 800 {
+			t.Errorf("a line of %d bytes: %s", len(l), l)
+		}
+	}
+	h = testHarness(acceptEntry(func(entry) bool { return true }))
+	log = record(t, h, tinySizes, caseNamed(t, "InvalidEntry/NotJSON")).log.String()
+	if want := "sessionstore.ErrInvalidEntry (sessionstore.Check returns it)"; !strings.Contains(log, want) {
+		t.Errorf("the failure does not mention %q:\n%s", want, log)
+	}
+}
+
+// Each case quotes the public document word for word.
+func TestContractIsPublished(t *testing.T) {
+	text, err := os.ReadFile("../docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	published := fold(string(text))
+	for _, tc := range cases() {
+		if !strings.Contains(published, fold(tc.contract)) {
+			t.Errorf("%s quotes %q, which is not in docs/contract.md", tc.name, tc.contract)
+		}
+	}
+	for _, limit := range []string{
+		fmt.Sprintf("| %d bytes, escaped | `MaxSegmentLen` |", sessionstore.MaxSegmentLen),
+		fmt.Sprintf("| %d bytes, escaped | `MaxKeyLen` |", sessionstore.MaxKeyLen),
+		fmt.Sprintf("(%d MiB) | `MaxEntryLen` |", sessionstore.MaxEntryLen>>20),
+	} {
+		if !strings.Contains(published, limit) {
+			t.Errorf("docs/contract.md does not have the limit %q", limit)
+		}
+	}
+}
+
+// Run ends with a line that says what was not tested.
+func TestRunReports(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestInMemory$/^(Order|LostReply)$")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := fmt.Sprintf("conformance: %d cases run, %d skipped; missing: Harness.Reopen, Harness.LoseReply; heavy cases scaled down",
+		len(orderCases), len(lostReplyCases))
+	if !strings.Contains(string(out), want) {
+		t.Errorf("the output is\n%s\nwant in it: %s", out, want)
+	}
+}
+
 func TestCaseNames(t *testing.T) {
 	seen, groups := map[string]bool{}, []string{}
 	for _, tc := range cases() {
@@ -277,4 +352,22 @@ func TestCaseNames(t *testing.T) {
 		t.Errorf("the cases of a group do not stand together: %q", groups)
 	}
 	t.Logf("%d cases in %d groups", len(seen), len(groups))
+}
+
+func TestFirstDifference(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	for _, c := range []struct {
+		got, want []entry
+		text      string
+	}{
+		{nil, []entry{entry("{}")}, `got nothing, want "{}"`},
+		{[]entry{entry("{}")}, nil, `got "{}", want nothing`},
+		{[]entry{entry(`[1]`)}, []entry{entry(`[2]`)}, `got "[1]", want "[2]"`},
+		{[]entry{entry(long + "1")}, []entry{entry(long + "2")},
+			`an entry differs at byte 500: got …"` + long[:40] + `1", want …"` + long[:40] + `2"`},
+	} {
+		if got := firstDifference(c.got, c.want); got != c.text {
+			t.Errorf("got %s, want %s", got, c.text)
+		}
+	}
 }

@@ -168,7 +168,7 @@ var deleteCases = []testCase{
 	},
 	{
 		name:     "Delete/Races",
-		contract: "Never a session in the index with no entries, never entries without index.",
+		contract: "An append that meets a deletion comes wholly before it or wholly after it, and lists agree with what Load gives afterwards.",
 		needs:    Delete,
 		run: func(c *env) {
 			for i := range c.size.rounds {

@@ -1,7 +1,8 @@
 // Package conformance is the suite that every
-// [github.com/sessionstore/sessionstore.SessionStore] must pass. It has at
-// least one case for each sentence of the contract, and a case that fails
-// quotes the sentence. It needs nothing but the standard library.
+// [github.com/sessionstore/sessionstore.SessionStore] must pass. It tests the
+// contract, which is docs/contract.md of this module, sentence by sentence; a
+// case that fails quotes the sentence. It needs nothing but the standard
+// library.
 //
 // A store runs it from an ordinary test:
 //
@@ -34,7 +35,7 @@
 //				tb.Cleanup(func() { other.Close() })
 //				return other
 //			},
-//			Require:     conformance.All | conformance.Handover,
+//			Require:     conformance.All | conformance.Handover | conformance.CommitOrder,
 //			CommitOrder: true,
 //		}
 //	}
@@ -42,21 +43,58 @@
 //	func TestConformance(t *testing.T)      { conformance.Run(t, harness()) }
 //	func BenchmarkConformance(b *testing.B) { conformance.Benchmark(b, harness()) }
 //
+// Run it with the race detector. Without it, a store that forgets a lock passes
+// on some days.
+//
+//	go test -race
+//
 // Each case is a subtest Group/Case with a store of its own:
 //
-//	go test -run 'Conformance/Load/UnknownKey'
+//	go test -race -run 'Conformance/Load/UnknownKey'
 //
 // # Optional things
 //
 // The optional interfaces are found by assertion; a method that answers with
 // [errors.ErrUnsupported] counts as missing. A case that needs something
-// missing is skipped and says what, or fails if Harness.Require has it.
+// missing is skipped and says what. So name in Harness.Require all that your
+// store and your harness have: then a method whose signature has changed, or a
+// function that got lost, fails instead of skipping. At its end the suite logs
+// how many cases ran and what was missing for the others (go test -v).
 //
 // Some promises only show when something goes wrong. The functions of the
 // harness make that happen: another host opens the data (Reopen), its clock is
 // behind (ReopenBehind), a reply gets lost (LoseReply), the backend is away
 // (Outage), a part of a transcript has vanished (Damage). Without them a store
 // is tested in good weather only.
+//
+// # Retried batches
+//
+// The promise that is hardest to keep is that a batch which is appended again,
+// after Append failed, is stored once. Entries without uuid have no identity of
+// their own, and two equal ones from two appends are two entries. So the batch
+// needs an identity. The recipe:
+//
+//   - Give each batch a random identity before it is sent, and let the backend
+//     store it with the batch, in the same write. Within the transcript an
+//     entry with a uuid is recognised by that, and one without by the identity
+//     of its batch and its position in it. What is stored already is skipped.
+//   - When the outcome is unknown, remember the identity in the handle, under
+//     the key, with a digest of the batch: of the length and the bytes of each
+//     entry. Unknown is every failure after which the batch may have landed: a
+//     timeout, a lost connection, a context cancelled in mid-call.
+//   - A batch with the same content on the same key continues that attempt: it
+//     is sent under the remembered identity. If that surely stores nothing, the
+//     outcome of the first attempt stays unknown.
+//   - A success forgets what is remembered under the key. So does the success
+//     of another batch, since a writer that goes on to it has given the first
+//     one up, unless several writers share the key (appends overlap): then it
+//     says nothing about the others. Limit how much you remember.
+//   - Deleting a transcript deletes the identities stored with it, so that a
+//     retry stores the batch after all.
+//
+// A store for which the outcome is always known, because a failed write can be
+// undone or is written over by the next, needs none of this. The cases of group
+// LostReply test it; they need Harness.LoseReply.
 //
 // # Cost
 //

@@ -8,12 +8,14 @@ import (
 	"github.com/sessionstore/sessionstore/inmemory"
 )
 
-// In a real package this is func TestConformance(t *testing.T).
+// In a real package this is func TestConformance(t *testing.T). Run it with
+// go test -race.
 func ExampleRun() {
 	_ = func(t *testing.T) {
 		conformance.Run(t, conformance.Harness{
 			Open: func(testing.TB) sessionstore.SessionStore { return inmemory.New() },
-			// A store that loses one of these fails instead of skipping cases.
+			// Skipped cases prove nothing: a store that loses one of these
+			// fails instead.
 			Require: conformance.All,
 		})
 	}

@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	takeOverSentence = "A host that takes a session over (loads, then appends) always lands after what it loaded, whatever the two clocks say."
-	behindSentence   = "A handle that has loaded a transcript appends behind everything it loaded, whatever its clock says."
+	behindSentence = "A handle that has loaded a transcript appends behind everything it loaded, whatever its clock says."
 )
 
 // takeTurns lets two handles load and append in turn.
@@ -41,7 +40,7 @@ var handoverCases = []testCase{
 	},
 	{
 		name:     "Handover/SeesLaterAppends",
-		contract: "Load returns all entries, oldest first.",
+		contract: "Once Append has returned, every handle loads what it has stored.",
 		needs:    Handover,
 		run: func(c *env) {
 			other := c.reopen()
@@ -54,7 +53,7 @@ var handoverCases = []testCase{
 	},
 	{
 		name:     "Handover/TakeOver",
-		contract: takeOverSentence,
+		contract: behindSentence,
 		needs:    Handover,
 		run: func(c *env) {
 			for _, e := range users("first", 5) {
@@ -70,7 +69,7 @@ var handoverCases = []testCase{
 	},
 	{
 		name:     "Handover/InTurn",
-		contract: takeOverSentence,
+		contract: behindSentence,
 		needs:    Handover,
 		run:      func(c *env) { c.takeTurns(c.key, c.reopen()) },
 	},
@@ -172,7 +171,7 @@ var handoverCases = []testCase{
 	},
 	{
 		name:     "Handover/Lists",
-		contract: "ListSessions: id and modification time by the storage's write clock.",
+		contract: "Every handle gives the same lists.",
 		needs:    Handover | Lister,
 		run: func(c *env) {
 			for _, id := range []string{"b", "a", "c"} {

@@ -37,7 +37,9 @@ type Harness struct {
 	// that holds at least one whole entry and is not all of it.
 	Damage func(tb testing.TB, s sessionstore.SessionStore, key sessionstore.Key)
 
-	// Require lists what must not be absent.
+	// Require lists what must not be absent: a case that needs it then fails
+	// instead of being skipped. Name everything that the store and the harness
+	// have.
 	Require Capability
 
 	// CommitOrder says that writers on several handles land in the order in
@@ -199,20 +201,23 @@ type sizes struct {
 	batch    int // entries of the huge batch
 	batches  int
 	subpaths int
-	writers  int // concurrent writers
-	turns    int // batches per writer
-	rounds   int // rounds of races and of stopped streams
+	writers  int   // concurrent writers
+	turns    int   // batches per writer
+	large    crowd // few writers of large batches
+	rounds   int   // rounds of races and of stopped streams
 	tick     time.Duration
 }
 
 var fullSizes = sizes{
 	entry: 64 << 20, text: 1 << 20, id: 10 << 10, tooLong: sessionstore.MaxEntryLen + 1,
-	batch: 20_000, batches: 1_500, subpaths: 1_500, writers: 20, turns: 10, rounds: 100, tick: 4 * time.Millisecond,
+	batch: 20_000, batches: 1_500, subpaths: 1_500, writers: 20, turns: 10, large: crowd{8, 4, 1_000},
+	rounds: 100, tick: 4 * time.Millisecond,
 }
 
 var shortSizes = sizes{
 	entry: 1 << 20, text: 64 << 10, id: 10 << 10,
-	batch: 2_000, batches: 100, subpaths: 50, writers: 20, turns: 3, rounds: 20, tick: 4 * time.Millisecond,
+	batch: 2_000, batches: 100, subpaths: 50, writers: 20, turns: 3, large: crowd{8, 4, 500},
+	rounds: 20, tick: 4 * time.Millisecond,
 }
 
 func (h Harness) sizes() sizes {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	rejectedSentence = "Rejected with a clear error: not JSON, not an object, invalid UTF-8, nesting deeper than 10,000."
-	wholeBatchFails  = "An invalid key or entry fails the whole batch before anything is written: the error wraps ErrInvalidKey or ErrInvalidEntry."
+	rejectedSentence = "An entry is refused with `ErrInvalidEntry` if it is not JSON, not an object, not valid UTF-8, nested too deep or too long."
+	wholeBatchFails  = "An invalid key or entry fails the whole batch before anything is written: the error wraps `ErrInvalidKey` or `ErrInvalidEntry`."
 	deepestLevel     = 10_000
 )
 
@@ -86,7 +86,7 @@ var invalidEntryCases = []testCase{
 	},
 	{
 		name:     "InvalidEntry/DeepestIsValid",
-		contract: "The depth limit is 10,000.",
+		contract: "An entry may be nested 10,000 levels deep, itself included.",
 		run: func(c *env) {
 			c.append(c.key, nested(deepestLevel))
 			c.wantLoad(c.key, nested(deepestLevel))
@@ -94,7 +94,7 @@ var invalidEntryCases = []testCase{
 	},
 	{
 		name:     "InvalidEntry/TooLong",
-		contract: "MaxEntryLen is the length of the longest entry that stores accept.",
+		contract: "The longest entry that stores accept has 268,435,456 bytes.",
 		run: func(c *env) {
 			if c.size.tooLong == 0 {
 				c.Skip("needs an entry of 256 MiB")

@@ -7,14 +7,17 @@ import (
 	"github.com/sessionstore/sessionstore"
 )
 
-const limitSentence = "A key the backend cannot hold is an invalid-key error with the limit in its text, the same limit on every adapter."
+const (
+	invalidKeySentence = "Every operation, those of the optional interfaces too, refuses an invalid key with `ErrInvalidKey`."
+	limitSentence      = "A key beyond a limit is refused with an error that names the limit."
+)
 
 // wantRefused checks that Append refuses keys.
 func (c *env) wantRefused(keys ...key) {
 	c.Helper()
 	for _, k := range keys {
 		err := c.store.Append(c.Context(), k, []entry{user("1")})
-		c.wantError("Append to "+k.String(), err, sessionstore.ErrInvalidKey)
+		c.wantError("Append to "+show(k), err, sessionstore.ErrInvalidKey)
 	}
 }
 
@@ -88,17 +91,17 @@ var invalidKeyCases = []testCase{
 	},
 	{
 		name:     "InvalidKey/Load",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		run: func(c *env) {
 			for _, k := range invalidKeys(c.key) {
 				_, err := c.store.Load(c.Context(), k)
-				c.wantError("Load of "+k.String(), err, sessionstore.ErrInvalidKey)
+				c.wantError("Load of "+show(k), err, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
 	{
 		name:     "InvalidKey/Stream",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		needs:    Stream,
 		run: func(c *env) {
 			for _, k := range invalidKeys(c.key) {
@@ -106,51 +109,51 @@ var invalidKeyCases = []testCase{
 				for _, err := range sessionstore.Stream(c.Context(), c.store, k) {
 					last = err
 				}
-				c.wantError("Stream of "+k.String(), last, sessionstore.ErrInvalidKey)
+				c.wantError("Stream of "+show(k), last, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
 	{
 		name:     "InvalidKey/Delete",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		needs:    Delete,
 		run: func(c *env) {
 			for _, k := range invalidKeys(c.key) {
 				err := sessionstore.Delete(c.Context(), c.store, k)
-				c.wantError("Delete of "+k.String(), err, sessionstore.ErrInvalidKey)
+				c.wantError("Delete of "+show(k), err, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
 	{
 		name:     "InvalidKey/ListSubkeys",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		needs:    Subkeys,
 		run: func(c *env) {
 			for _, k := range []key{{}, {ProjectKey: "p"}, {SessionID: "s"}, {ProjectKey: "p", SessionID: "\xff"}} {
 				_, err := sessionstore.ListSubkeys(c.Context(), c.store, k.ProjectKey, k.SessionID)
-				c.wantError("ListSubkeys of "+k.String(), err, sessionstore.ErrInvalidKey)
+				c.wantError("ListSubkeys of "+show(k), err, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
 	{
 		name:     "InvalidKey/ListSessions",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		needs:    Lister,
 		run: func(c *env) {
 			for _, project := range []string{"", "\xff", "a\x00", long(sessionstore.MaxSegmentLen + 1)} {
 				_, err := sessionstore.ListSessions(c.Context(), c.store, project)
-				c.wantError("ListSessions of "+strconv.Quote(project), err, sessionstore.ErrInvalidKey)
+				c.wantError("ListSessions of "+showPart(project), err, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
 	{
 		name:     "InvalidKey/ListSessionSummaries",
-		contract: limitSentence,
+		contract: invalidKeySentence,
 		needs:    Summaries,
 		run: func(c *env) {
 			for _, project := range []string{"", "\xff", "a\x00", long(sessionstore.MaxSegmentLen + 1)} {
 				_, err := sessionstore.ListSessionSummaries(c.Context(), c.store, project)
-				c.wantError("ListSessionSummaries of "+strconv.Quote(project), err, sessionstore.ErrInvalidKey)
+				c.wantError("ListSessionSummaries of "+showPart(project), err, sessionstore.ErrInvalidKey)
 			}
 		},
 	},
@@ -159,7 +162,7 @@ var invalidKeyCases = []testCase{
 var keyLimitCases = []testCase{
 	{
 		name:     "KeyLimit/LongestSegment",
-		contract: "MaxSegmentLen limits the project key, the session id and each segment of the subpath.",
+		contract: "`MaxSegmentLen` limits the project key, the session id and each segment of the subpath.",
 		run: func(c *env) {
 			for i, k := range everywhere(long(sessionstore.MaxSegmentLen)) {
 				c.append(k, user(strconv.Itoa(i)))
@@ -176,7 +179,7 @@ var keyLimitCases = []testCase{
 	},
 	{
 		name:     "KeyLimit/LongestKey",
-		contract: "MaxKeyLen limits the three parts of a key together, with one byte between two of them.",
+		contract: "`MaxKeyLen` limits the three parts of a key together, with one byte between two of them.",
 		run: func(c *env) {
 			k := keyOfLength(sessionstore.MaxKeyLen)
 			c.append(k, user("1"))
@@ -193,7 +196,7 @@ var keyLimitCases = []testCase{
 	},
 	{
 		name:     "KeyLimit/EscapesCount",
-		contract: "An ASCII letter, digit, '-', '_' or '.' counts 1 and any other byte counts 3.",
+		contract: "An ASCII letter, digit, `-`, `_` or `.` counts 1 and any other byte counts 3.",
 		run: func(c *env) {
 			const spaces = sessionstore.MaxSegmentLen / 3
 			for i, k := range everywhere(strings.Repeat(" ", spaces)) {

@@ -107,7 +107,7 @@ var lostReplyCases = []testCase{
 	},
 	{
 		name:     "LostReply/NewBatchAfterwards",
-		contract: noUUIDSentence,
+		contract: "After a success the matter is settled: an equal batch is then a new one.",
 		needs:    LostReply,
 		run: func(c *env) {
 			// The retry has settled the matter: an equal batch is a new one.
@@ -143,7 +143,7 @@ var lostReplyCases = []testCase{
 	},
 	{
 		name:     "LostReply/InPlace",
-		contract: "The result is one copy, in place.",
+		contract: "The result is one copy, in the place of the first attempt that landed.",
 		needs:    LostReply | Handover,
 		run: func(c *env) {
 			c.appendLost(c.key, title("a"))
@@ -157,7 +157,7 @@ var lostReplyCases = []testCase{
 	},
 	{
 		name:     "LostReply/OneSession",
-		contract: "ListSessions returns each session that has a main transcript.",
+		contract: newestSentence,
 		needs:    LostReply | Lister,
 		run: func(c *env) {
 			c.appendLost(c.key, title("a"))

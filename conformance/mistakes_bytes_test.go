@@ -52,7 +52,7 @@ func bytesMistakes() []mistake {
 
 var moreBytesMistakes = []mistake{
 	{name: "trims entries", want: []string{"Bytes/Spaces"}, make: rewriting(func(e entry) entry { return bytes.TrimSpace(e) })},
-	{name: "compacts entries", want: []string{"Bytes/Spaces", "Bytes/EmptyObject", "Bytes/SplitAtLineFeeds"}, make: rewriting(func(e entry) entry {
+	{name: "compacts entries", want: []string{"Bytes/Spaces", "Bytes/EmptyObject", "Bytes/LineBreaks", "Bytes/SplitAtLineFeeds"}, make: rewriting(func(e entry) entry {
 		var b bytes.Buffer
 		_ = json.Compact(&b, e)
 		return b.Bytes()
@@ -70,7 +70,12 @@ var moreBytesMistakes = []mistake{
 			b, _ := json.Marshal(v)
 			return b
 		})},
-	{name: "keeps line breaks", want: []string{"Bytes/LineBreaks"}, make: func(s *testStore) { s.keep = slices.Clone[entry] }},
+	{name: "puts spaces for line breaks", want: []string{"Bytes/LineBreaks"}, make: func(s *testStore) {
+		s.keep = func(e entry) entry { return bytes.ReplaceAll(e, []byte("\n"), []byte(" ")) }
+	}},
+	{name: "cuts entries at line breaks", want: []string{"Bytes/LineBreaks"}, make: func(s *testStore) {
+		s.keep = func(e entry) entry { first, _, _ := bytes.Cut(e, []byte("\n")); return slices.Clone(first) }
+	}},
 	{name: "splits at all line ends of Unicode", want: []string{"Bytes/SplitAtLineFeeds", "Bytes/LineSeparators", "Bytes/Scripts?"},
 		make: afterLoad(func(_ key, got []entry) []entry {
 			var lines []entry

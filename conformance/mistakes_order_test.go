@@ -85,9 +85,16 @@ var orderMistakes = []mistake{
 	{name: "puts entries without timestamp first", want: []string{"Order/MissingTimestamps"}, make: sortedBy(func(a, b entry) int {
 		return min(len(timestamp(a)), 1) - min(len(timestamp(b)), 1)
 	})},
-	{name: "loses appends at once", want: []string{"Writers/NothingLost", "Writers/TwoHandles"}, make: overlapping(perKey,
+	{name: "loses appends at once", want: []string{"Writers/NothingLost", "Writers/LargeBatches", "Writers/TwoHandles"}, make: overlapping(perKey,
 		func(*testStore, appendFunc, context.Context, key, []entry) error { return nil })},
-	{name: "tears batches apart", want: []string{"Writers/WholeBatches"}, make: overlapping(perKey,
+	{name: "loses long appends at once", want: []string{"Writers/LargeBatches"}, make: overlapping(perKey,
+		func(_ *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
+			if len(entries) > 10 {
+				return nil
+			}
+			return next(ctx, k, entries)
+		})},
+	{name: "tears batches apart", want: []string{"Writers/WholeBatches", "Writers/LargeBatches?"}, make: overlapping(perKey,
 		func(_ *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
 			for _, e := range entries {
 				if err := next(ctx, k, []entry{e}); err != nil {
@@ -98,7 +105,7 @@ var orderMistakes = []mistake{
 			return nil
 		})},
 	{name: "puts late batches first", want: []string{
-		"Writers/OwnOrder", "Writers/TwoHandles", "Writers/GrowsAtTheEnd", "Summaries/Writers?",
+		"Writers/OwnOrder", "Writers/LargeBatches?", "Writers/TwoHandles", "Writers/GrowsAtTheEnd", "Summaries/Writers?",
 	}, make: func(s *testStore) {
 		s.place = func(t *transcript, fresh []storedLine) {
 			if t.raced = t.raced || s.disk.flights[t.key] > 1; t.raced {

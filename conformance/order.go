@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-const callOrderSentence = "Batches of one writer keep their call order; entries keep their order in the batch; never sort by timestamp."
+const callOrderSentence = "Batches of one writer keep their call order and entries keep their order in the batch; nothing is ever sorted by timestamp."
 
 func stamped(uuid, timestamp string) entry {
 	return entry(fmt.Sprintf(`{"type":"user","uuid":%q,"timestamp":%q}`, uuid, timestamp))

@@ -56,7 +56,7 @@ var outageCases = []testCase{
 			c.cutOff()
 			for _, k := range []key{c.key, c.sub("a"), c.sub("unknown")} {
 				_, err := c.store.Load(c.Context(), k)
-				c.wantFailure("Load of "+k.String()+" during an outage", err)
+				c.wantFailure("Load of "+show(k)+" during an outage", err)
 			}
 		},
 	},
@@ -170,7 +170,7 @@ var damageCases = []testCase{
 	},
 	{
 		name:     "Damage/Delete",
-		contract: cascadeSentence,
+		contract: "What cannot be read can still be deleted, and written anew.",
 		needs:    Damage | Delete,
 		run: func(c *env) {
 			// What cannot be read can still be deleted, and written anew.

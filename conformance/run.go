@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,12 +30,15 @@ func cases() []testCase {
 }
 
 // Run runs every case of the suite as a subtest Group/Case, each on a store of
-// its own.
+// its own. At its end it logs how many cases ran, and what was missing for the
+// others; go test shows that with -v.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.Open == nil {
 		t.Fatal("conformance: Harness.Open is nil")
 	}
+	var sum tally
+	defer func() { t.Helper(); t.Log(sum.report(h)) }()
 	all := cases()
 	for i := 0; i < len(all); {
 		group, _, _ := strings.Cut(all[i].name, "/")
@@ -46,7 +50,7 @@ func Run(t *testing.T, h Harness) {
 		t.Run(group, func(t *testing.T) {
 			for _, tc := range members {
 				t.Run(strings.TrimPrefix(tc.name, group+"/"), func(t *testing.T) {
-					runCase(t, h, h.sizes(), tc)
+					runCase(t, h, h.sizes(), tc, &sum)
 				})
 			}
 		})
@@ -54,15 +58,46 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func runCase(tb testing.TB, h Harness, size sizes, tc testCase) {
+// tally counts cases.
+type tally struct {
+	run, skipped int
+	missing      Capability
+}
+
+func (s *tally) count(tb testing.TB, missing Capability) {
+	s.missing |= missing
+	if tb.Skipped() || missing != 0 {
+		s.skipped++
+	} else {
+		s.run++
+	}
+}
+
+// report says what a pass does not: how much was tested.
+func (s *tally) report(h Harness) string {
+	text := fmt.Sprintf("conformance: %d cases run, %d skipped", s.run, s.skipped)
+	if s.missing != 0 {
+		text += "; missing: " + s.missing.String()
+	}
+	if h.sizes() == shortSizes {
+		text += "; heavy cases scaled down"
+	}
+	if !raceDetector {
+		text += "; without the race detector"
+	}
+	return text
+}
+
+func runCase(tb testing.TB, h Harness, size sizes, tc testCase, sum *tally) {
 	tb.Helper()
+	var missing Capability
 	defer func() {
+		sum.count(tb, missing)
 		if tb.Failed() {
-			tb.Logf("The contract says: %s", tc.contract)
+			tb.Logf("The contract, docs/contract.md, says: %s", tc.contract)
 		}
 	}()
 	c := &env{TB: tb, h: h, size: size, store: h.Open(tb), key: mainKey, known: map[Capability]bool{}}
-	var missing Capability
 	for one := range tc.needs.each {
 		if !c.has(one) {
 			missing |= one

@@ -104,7 +104,7 @@ var streamCases = []testCase{
 	},
 	{
 		name:     "Stream/AppendInside",
-		contract: "All methods are safe for concurrent use.",
+		contract: "The store may be used meanwhile, also to append to the same transcript.",
 		needs:    Stream,
 		run: func(c *env) {
 			// A reader that writes while it reads must not wait for itself.

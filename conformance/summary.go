@@ -11,7 +11,7 @@ import (
 
 const (
 	summariesSentence = "ListSessionSummaries returns one summary for each session that ListSessions would return, in the same order and with the same times."
-	foldSentence      = "One incrementally kept summary per session: the fold of the entries that the main transcript holds."
+	foldSentence      = "A summary is the fold of the entries that the main transcript holds, as `FoldSummary` makes it."
 )
 
 // summary returns the summary of the case's session.
@@ -123,7 +123,7 @@ var summaryCases = []testCase{
 	},
 	{
 		name:     "Summaries/Data",
-		contract: "Data is opaque JSON.",
+		contract: "The data of every summary is JSON, also when no entry holds anything for it.",
 		needs:    Summaries,
 		run: func(c *env) {
 			// Also of entries that hold nothing for a summary.

@@ -18,19 +18,36 @@ func line(writer, n, i int) entry {
 	return entry(fmt.Sprintf(`{"type":"user","uuid":"w%d-%d-%d","w":%d,"n":%d,"i":%d}`, writer, n, i, writer, n, i))
 }
 
+// crowd is how much writers append at the same time.
+type crowd struct{ writers, turns, lines int }
+
+// crowd has many writers with small batches.
+func (z sizes) crowd() crowd { return crowd{z.writers, z.turns, linesPerBatch} }
+
+// batches returns what a writer appends, one batch after the other.
+func (cr crowd) batches(writer int) [][]entry {
+	all := make([][]entry, cr.turns)
+	for n := range all {
+		for i := range cr.lines {
+			all[n] = append(all[n], line(writer, n, i))
+		}
+	}
+	return all
+}
+
 // write lets writers append to one key at the same time, each through the
 // handle that storeOf gives, and waits for them.
-func (c *env) write(k key, storeOf func(writer int) sessionstore.SessionStore) {
+func (c *env) write(cr crowd, storeOf func(writer int) sessionstore.SessionStore) {
 	c.Helper()
 	start := make(chan struct{})
 	var wg sync.WaitGroup
-	for w := range c.size.writers {
+	for w := range cr.writers {
+		batches, store := cr.batches(w), storeOf(w)
 		wg.Go(func() {
 			<-start
-			for n := range c.size.turns {
-				batch := []entry{line(w, n, 0), line(w, n, 1), line(w, n, 2)}
-				if err := storeOf(w).Append(c.Context(), k, batch); err != nil {
-					c.Errorf("Append by one of %d writers = %v, want nil", c.size.writers, err)
+			for _, batch := range batches {
+				if err := store.Append(c.Context(), c.key, batch); err != nil {
+					c.Errorf("Append by one of %d writers = %v, want nil", cr.writers, err)
 					return
 				}
 			}
@@ -45,7 +62,7 @@ func (c *env) write(k key, storeOf func(writer int) sessionstore.SessionStore) {
 
 func (c *env) writeHere() {
 	c.Helper()
-	c.write(c.key, func(int) sessionstore.SessionStore { return c.store })
+	c.write(c.size.crowd(), func(int) sessionstore.SessionStore { return c.store })
 }
 
 // place is where line w, n, i has been found.
@@ -62,15 +79,27 @@ func places(entries []entry) []place {
 }
 
 // wantNothingLost checks that every line is there once and nothing else.
-func (c *env) wantNothingLost(got []entry) {
+func (c *env) wantNothingLost(cr crowd, got []entry) {
 	c.Helper()
 	count := map[place]int{}
 	for _, p := range places(got) {
 		count[p]++
 	}
-	want := c.size.writers * c.size.turns * linesPerBatch
+	want := cr.writers * cr.turns * cr.lines
 	if len(got) != want || len(count) != want {
-		c.Errorf("after %d writers Load gives %d entries, %d different, want %d", c.size.writers, len(got), len(count), want)
+		c.Errorf("after %d writers Load gives %d entries, %d different, want %d", cr.writers, len(got), len(count), want)
+	}
+}
+
+// wantWholeBatches checks that each line stands behind the one before it.
+func (c *env) wantWholeBatches(got []entry) {
+	c.Helper()
+	found := places(got)
+	for at, p := range found {
+		if p.i > 0 && (at == 0 || found[at-1] != (place{p.writer, p.n, p.i - 1})) {
+			c.Errorf("entry %d of batch %d of writer %d comes at %d, not behind the entry before it", p.i, p.n, p.writer, at)
+			return
+		}
 	}
 }
 
@@ -96,7 +125,7 @@ var writerCases = []testCase{
 		contract: writersSentence,
 		run: func(c *env) {
 			c.writeHere()
-			c.wantNothingLost(c.load(c.key))
+			c.wantNothingLost(c.size.crowd(), c.load(c.key))
 		},
 	},
 	{
@@ -104,12 +133,7 @@ var writerCases = []testCase{
 		contract: writersSentence,
 		run: func(c *env) {
 			c.writeHere()
-			got := places(c.load(c.key))
-			for at, p := range got {
-				if p.i > 0 && (at == 0 || got[at-1] != (place{p.writer, p.n, p.i - 1})) {
-					c.Fatalf("entry %d of batch %d of writer %d comes at %d, not behind the entry before it", p.i, p.n, p.writer, at)
-				}
-			}
+			c.wantWholeBatches(c.load(c.key))
 		},
 	},
 	{
@@ -118,6 +142,19 @@ var writerCases = []testCase{
 		run: func(c *env) {
 			c.writeHere()
 			c.wantOwnOrder(c.load(c.key))
+		},
+	},
+	{
+		name:     "Writers/LargeBatches",
+		contract: writersSentence,
+		run: func(c *env) {
+			// Long appends meet each other, so that a store without a lock fails
+			// even where no race detector looks on.
+			c.write(c.size.large, func(int) sessionstore.SessionStore { return c.store })
+			got := c.load(c.key)
+			c.wantNothingLost(c.size.large, got)
+			c.wantWholeBatches(got)
+			c.wantOwnOrder(got)
 		},
 	},
 	{
@@ -155,7 +192,7 @@ var writerCases = []testCase{
 	},
 	{
 		name:     "Writers/OneSession",
-		contract: "ListSessions returns each session that has a main transcript.",
+		contract: newestSentence,
 		needs:    Lister,
 		run: func(c *env) {
 			c.writeHere()
@@ -192,9 +229,9 @@ var writerCases = []testCase{
 		run: func(c *env) {
 			other := c.reopen()
 			handles := []*env{c, other}
-			c.write(c.key, func(w int) sessionstore.SessionStore { return handles[w%2].store })
+			c.write(c.size.crowd(), func(w int) sessionstore.SessionStore { return handles[w%2].store })
 			got := c.load(c.key)
-			c.wantNothingLost(got)
+			c.wantNothingLost(c.size.crowd(), got)
 			c.wantOwnOrder(got)
 			other.wantLoad(c.key, got...)
 			c.reopen().wantLoad(c.key, got...)
@@ -202,7 +239,7 @@ var writerCases = []testCase{
 	},
 	{
 		name:     "Writers/GrowsAtTheEnd",
-		contract: "Postgres, Redis, files: commit order at any moment.",
+		contract: "A store with commit order only ever adds at the end: what a reader has seen is the beginning of what it sees later.",
 		needs:    CommitOrder,
 		run: func(c *env) {
 			var wg sync.WaitGroup
