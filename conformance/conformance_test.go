@@ -19,7 +19,7 @@ import (
 
 // tinySizes make room for running the suite once for each mistake.
 var tinySizes = sizes{
-	entry: 64 << 10, text: 6 << 10, id: 1 << 10, batch: 400, batches: 60, subpaths: 12, writers: 12, turns: 3,
+	entry: 64 << 10, text: 6 << 10, id: 1 << 10, batch: 400, batches: 60, subpaths: 12, sessions: 30, writers: 12, turns: 3,
 	large: crowd{4, 2, 30}, rounds: 30, tick: 1500 * time.Microsecond,
 }
 
@@ -243,6 +243,8 @@ func (s *testStore) withhold(one Capability) {
 		s.ops.projects = func(context.Context) ([]string, error) { return nil, err }
 	case Subkeys:
 		s.ops.subkeys = func(context.Context, string, string) ([]string, error) { return nil, err }
+	case Orphans:
+		s.ops.orphans = func(context.Context, string) ([]string, error) { return nil, err }
 	case Delete:
 		s.ops.delete = func(context.Context, key) error { return err }
 	case Stream:

@@ -71,6 +71,7 @@ const (
 	Summaries                             // sessionstore.SummaryLister
 	Projects                              // sessionstore.ProjectLister
 	Subkeys                               // sessionstore.SubkeyLister
+	Orphans                               // sessionstore.OrphanLister
 	Delete                                // sessionstore.Deleter
 	Stream                                // sessionstore.Streamer
 	Purge                                 // sessionstore.Purger
@@ -85,13 +86,14 @@ const (
 )
 
 // All is every optional operation of a store.
-const All = Lister | Summaries | Projects | Subkeys | Delete | Stream | Purge
+const All = Lister | Summaries | Projects | Subkeys | Orphans | Delete | Stream | Purge
 
 var capabilityNames = map[Capability]string{
 	Lister:         "sessionstore.SessionLister",
 	Summaries:      "sessionstore.SummaryLister",
 	Projects:       "sessionstore.ProjectLister",
 	Subkeys:        "sessionstore.SubkeyLister",
+	Orphans:        "sessionstore.OrphanLister",
 	Delete:         "sessionstore.Deleter",
 	Stream:         "sessionstore.Streamer",
 	Purge:          "sessionstore.Purger",
@@ -172,6 +174,11 @@ func try(ctx context.Context, s sessionstore.SessionStore, one Capability) (impl
 
 func tryMore(ctx context.Context, s sessionstore.SessionStore, one Capability, key sessionstore.Key) (bool, error) {
 	switch one {
+	case Orphans:
+		if l, ok := s.(sessionstore.OrphanLister); ok {
+			_, err := l.ListOrphans(ctx, key.ProjectKey)
+			return true, err
+		}
 	case Delete:
 		if d, ok := s.(sessionstore.Deleter); ok {
 			return true, d.Delete(ctx, key)
@@ -201,6 +208,7 @@ type sizes struct {
 	batch    int // entries of the huge batch
 	batches  int
 	subpaths int
+	sessions int
 	writers  int   // concurrent writers
 	turns    int   // batches per writer
 	large    crowd // few writers of large batches
@@ -210,13 +218,13 @@ type sizes struct {
 
 var fullSizes = sizes{
 	entry: 64 << 20, text: 1 << 20, id: 10 << 10, tooLong: sessionstore.MaxEntryLen + 1,
-	batch: 20_000, batches: 1_500, subpaths: 1_500, writers: 20, turns: 10, large: crowd{8, 4, 1_000},
+	batch: 20_000, batches: 1_500, subpaths: 1_500, sessions: 1_200, writers: 20, turns: 10, large: crowd{8, 4, 1_000},
 	rounds: 100, tick: 4 * time.Millisecond,
 }
 
 var shortSizes = sizes{
 	entry: 1 << 20, text: 64 << 10, id: 10 << 10,
-	batch: 2_000, batches: 100, subpaths: 50, writers: 20, turns: 3, large: crowd{8, 4, 500},
+	batch: 2_000, batches: 100, subpaths: 50, sessions: 60, writers: 20, turns: 3, large: crowd{8, 4, 500},
 	rounds: 20, tick: 4 * time.Millisecond,
 }
 

@@ -33,10 +33,10 @@ var deleteMistakes = []mistake{
 			return d == k && d.Subpath != "" || d.Subpath == "" && k.Main() == d && k.Subpath != ""
 		})},
 	{name: "keeps subpaths of deleted sessions", want: []string{
-		"Delete/Cascade", "Delete/CascadeWithoutMain", "Size/ManySubpaths", "Recreate/StartsEmpty",
+		"Delete/Cascade", "Delete/CascadeWithoutMain", "Size/ManySubpaths", "Recreate/StartsEmpty", "ListOrphans/Deleted",
 	},
 		make: cascading(func(d, k key) bool { return d == k })},
-	{name: "deletes only sessions with a main transcript", want: []string{"Delete/CascadeWithoutMain"}, make: onDelete(
+	{name: "deletes only sessions with a main transcript", want: []string{"Delete/CascadeWithoutMain", "ListOrphans/Deleted"}, make: onDelete(
 		func(s *testStore, next func(context.Context, key) error, ctx context.Context, k key) error {
 			if k.Validate() == nil && k.Subpath == "" && !slices.Contains(s.all(), k) {
 				return nil
@@ -45,7 +45,7 @@ var deleteMistakes = []mistake{
 		})},
 	{name: "does not delete subpaths", want: []string{
 		"Delete/Subpath", "Delete/SubpathAbove", "Delete/LastSubpath", "Metadata/Alone", "ListProjects/Deleted",
-		"ListSubkeys/Deleted", "Recreate/Subpath", "Keys/*",
+		"ListSubkeys/Deleted", "ListOrphans/Deleted", "Recreate/Subpath", "Keys/*",
 	},
 		make: cascading(func(d, k key) bool { return d.Subpath == "" && k.Main() == d })},
 	{name: "deletes the main transcript with a subpath", want: []string{"Delete/Subpath", "ListSessions/DeletedSubpathKeepsTime", "Keys/*"},
@@ -100,7 +100,7 @@ var deleteMistakes = []mistake{
 		return d == k || d.Subpath == "" && d.SessionID == k.SessionID && (d.ProjectKey == k.ProjectKey || k.ProjectKey == "other")
 	})},
 	{name: "deletes the whole project", want: []string{
-		"Delete/OtherSessions", "Delete/Unknown", "ListProjects/Deleted", "Keys/*",
+		"Delete/OtherSessions", "Delete/Unknown", "ListProjects/Deleted", "ListOrphans/Deleted", "Keys/*",
 	}, make: cascading(func(d, k key) bool {
 		return d == k || d.Subpath == "" && d.ProjectKey == k.ProjectKey
 	})},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,16 @@ func afterProjects(f func(got []string) []string) func(*testStore) {
 	return func(s *testStore) {
 		next := s.ops.projects
 		s.ops.projects = func(ctx context.Context) ([]string, error) { got, err := next(ctx); return f(got), err }
+	}
+}
+
+func afterOrphans(f func(s *testStore, got []string) []string) func(*testStore) {
+	return func(s *testStore) {
+		next := s.ops.orphans
+		s.ops.orphans = func(ctx context.Context, p string) ([]string, error) {
+			got, err := next(ctx, p)
+			return f(s, got), err
+		}
 	}
 }
 
@@ -250,6 +261,39 @@ var listMistakes = []mistake{
 			}
 			return got
 		})(s)
+	}},
+	{name: "lists only a page of sessions", want: []string{"Size/ManySessions"}, make: afterSessions(func(_ string, got infos) infos {
+		return got[:min(len(got), 25)]
+	})},
+	{name: "lists orphans in any order", want: []string{"ListOrphans/Sorted"}, make: afterOrphans(func(_ *testStore, got []string) []string {
+		slices.Reverse(got)
+		return got
+	})},
+	{name: "takes every session with subpaths for an orphan", want: []string{"ListOrphans/NoMainTranscript"}, make: func(s *testStore) {
+		s.ops.orphans = func(ctx context.Context, p string) (found []string, err error) {
+			s.each(func(t *transcript) {
+				if t.key.ProjectKey == p && t.key.Subpath != "" {
+					found = append(found, t.key.SessionID)
+				}
+			})
+			slices.Sort(found)
+			return slices.Compact(found), s.start(ctx, s.project(p))
+		}
+	}},
+	{name: "remembers deleted orphans", want: []string{"ListOrphans/Deleted"}, make: func(s *testStore) {
+		seen := map[string]bool{}
+		s.ops.delete = func(ctx context.Context, k key) error {
+			if got, err := s.doOrphans(ctx, k.ProjectKey); err == nil && slices.Contains(got, k.SessionID) {
+				seen[k.SessionID] = true
+			}
+			return s.doDelete(ctx, k)
+		}
+		s.ops.orphans = func(ctx context.Context, p string) ([]string, error) {
+			got, err := s.doOrphans(ctx, p)
+			got = append(got, slices.Sorted(maps.Keys(seen))...)
+			slices.Sort(got)
+			return slices.Compact(got), err
+		}
 	}},
 	{name: "lists only a page of subkeys", want: []string{"Size/ManySubpaths"}, make: afterSubkeys(func(_ *testStore, main key, got []string) []string {
 		if main == mainKey {

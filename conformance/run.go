@@ -23,7 +23,7 @@ func cases() []testCase {
 		identityCases, identityScopeCases, lostReplyCases,
 		orderCases, writerCases, handoverCases,
 		bytesCases(), keysCases(), sizeCases, metadataCases,
-		sessionsCases, projectsCases, subkeysCases, summaryCases,
+		sessionsCases, projectsCases, subkeysCases, orphansCases, summaryCases,
 		deleteCases, recreateCases, streamCases, purgeCases,
 		outageCases, damageCases,
 	)
@@ -98,6 +98,9 @@ func runCase(tb testing.TB, h Harness, size sizes, tc testCase, sum *tally) {
 		}
 	}()
 	c := &env{TB: tb, h: h, size: size, store: h.Open(tb), key: mainKey, known: map[Capability]bool{}}
+	if c.store == nil {
+		tb.Fatal("Harness.Open returned nil, want a store")
+	}
 	for one := range tc.needs.each {
 		if !c.has(one) {
 			missing |= one

@@ -88,4 +88,21 @@ var sizeCases = []testCase{
 			}
 		},
 	},
+	{
+		name:     "Size/ManySessions",
+		contract: "A list is never cut short: it has a row for each session, however many there are.",
+		needs:    Lister,
+		run: func(c *env) {
+			var want []string
+			for i := range c.size.sessions {
+				id := fmt.Sprintf("session-%05d", i)
+				c.append(session(c.key, id), user(id))
+				want = append(want, id)
+			}
+			c.wantStrings("ListSessions, sorted", sortedIDs(c.sessions(c.key.ProjectKey)), want)
+			if c.has(Summaries) && len(c.summaries(c.key.ProjectKey)) != len(want) {
+				c.Errorf("ListSessionSummaries = %d rows, want %d", len(c.summaries(c.key.ProjectKey)), len(want))
+			}
+		},
+	},
 }

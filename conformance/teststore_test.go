@@ -96,6 +96,7 @@ type ops struct {
 	summaries func(ctx context.Context, project string) ([]sessionstore.SessionSummary, error)
 	projects  func(ctx context.Context) ([]string, error)
 	subkeys   func(ctx context.Context, project, session string) ([]string, error)
+	orphans   func(ctx context.Context, project string) ([]string, error)
 	delete    func(ctx context.Context, k key) error
 	stream    func(ctx context.Context, k key) seq
 	purge     func(ctx context.Context, olderThan time.Time) (sessionstore.PurgeReport, error)
@@ -132,7 +133,7 @@ func newTestStore(d *disk, clock time.Duration) *testStore {
 	}
 	s.ops = ops{
 		append: s.doAppend, load: s.doLoad, sessions: s.doSessions, summaries: s.doSummaries, projects: s.doProjects,
-		subkeys: s.doSubkeys, delete: s.doDelete, purge: s.doPurge, stream: s.doStream,
+		subkeys: s.doSubkeys, orphans: s.doOrphans, delete: s.doDelete, purge: s.doPurge, stream: s.doStream,
 	}
 	return s
 }
@@ -357,6 +358,22 @@ func (s *testStore) doSubkeys(ctx context.Context, project, session string) ([]s
 	return found, nil
 }
 
+func (s *testStore) doOrphans(ctx context.Context, project string) ([]string, error) {
+	if err := s.start(ctx, s.project(project)); err != nil {
+		return nil, err
+	}
+	mains, found := map[string]bool{}, map[string]bool{}
+	s.each(func(t *transcript) {
+		if t.key.ProjectKey == project && t.key.Subpath == "" {
+			mains[t.key.SessionID] = true
+		} else if t.key.ProjectKey == project {
+			found[t.key.SessionID] = true
+		}
+	})
+	maps.DeleteFunc(found, func(id string, _ bool) bool { return mains[id] })
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
 func (s *testStore) doDelete(ctx context.Context, k key) error {
 	if err := s.start(ctx, s.valid(k)); err != nil {
 		return err
@@ -410,6 +427,9 @@ func (s *testStore) ListSessionSummaries(ctx context.Context, p string) ([]sessi
 func (s *testStore) ListProjects(ctx context.Context) ([]string, error) { return s.ops.projects(ctx) }
 func (s *testStore) ListSubkeys(ctx context.Context, p, id string) ([]string, error) {
 	return s.ops.subkeys(ctx, p, id)
+}
+func (s *testStore) ListOrphans(ctx context.Context, p string) ([]string, error) {
+	return s.ops.orphans(ctx, p)
 }
 func (s *testStore) Delete(ctx context.Context, k key) error { return s.ops.delete(ctx, k) }
 func (s *testStore) Stream(ctx context.Context, k key) seq {

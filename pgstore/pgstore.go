@@ -72,6 +72,7 @@ var (
 	_ sessionstore.SummaryLister = (*Store)(nil)
 	_ sessionstore.ProjectLister = (*Store)(nil)
 	_ sessionstore.SubkeyLister  = (*Store)(nil)
+	_ sessionstore.OrphanLister  = (*Store)(nil)
 	_ sessionstore.Deleter       = (*Store)(nil)
 	_ sessionstore.Streamer      = (*Store)(nil)
 	_ sessionstore.Purger        = (*Store)(nil)
@@ -291,6 +292,13 @@ func (s *Store) ListSubkeys(ctx context.Context, projectKey, sessionID string) (
 	key := sessionstore.Key{ProjectKey: projectKey, SessionID: sessionID}
 	list, err := s.listStrings(ctx, key.Validate(), s.sql.listSubkeys, projectKey, sessionID)
 	return list, s.wrap("list subkeys", key, err)
+}
+
+// ListOrphans lists the sessions of a project that have no main transcript.
+func (s *Store) ListOrphans(ctx context.Context, projectKey string) ([]string, error) {
+	project := sessionstore.Key{ProjectKey: projectKey}
+	list, err := s.listStrings(ctx, sessionstore.ValidateProjectKey(projectKey), s.sql.listOrphans, projectKey)
+	return list, s.wrap("list orphans", project, err)
 }
 
 func (s *Store) listStrings(ctx context.Context, invalid error, sql string, args ...any) ([]string, error) {

@@ -55,10 +55,10 @@ func (n names) fill(sql string) string {
 // statements are the texts of all statements of a [Store] but those of
 // [Store.Migrate].
 type statements struct {
-	append, load, window, version                          string
-	listSessions, listSummaries, listProjects, listSubkeys string
-	lockSession, deleteEntries, deleteTranscripts          string
-	lockSessions, purgeable, purgeEntries, purge           string
+	append, load, window, version                                       string
+	listSessions, listSummaries, listProjects, listSubkeys, listOrphans string
+	lockSession, deleteEntries, deleteTranscripts                       string
+	lockSessions, purgeable, purgeEntries, purge                        string
 }
 
 func newStatements(n names) statements {
@@ -72,6 +72,7 @@ func newStatements(n names) statements {
 		listSummaries:     n.fill(`SELECT mtime::text, session, ` + summaryColumns("") + mains + newestFirst),
 		listProjects:      n.fill(listProjectsSQL),
 		listSubkeys:       n.fill(`SELECT subpath FROM {transcripts} WHERE project = $1 AND session = $2 AND subpath <> '' ORDER BY subpath`),
+		listOrphans:       n.fill(listOrphansSQL),
 		lockSession:       `SELECT pg_advisory_xact_lock($1)`,
 		deleteEntries:     n.fill(`DELETE FROM {entries} WHERE transcript IN (SELECT id FROM {transcripts} WHERE ` + keyOrSession + `)`),
 		deleteTranscripts: n.fill(`DELETE FROM {transcripts} WHERE ` + keyOrSession),
@@ -100,6 +101,13 @@ SELECT m.id, m.project, m.session, (
 FROM {transcripts} AS m
 WHERE m.subpath = '' AND m.mtime < $1 AND m.id > $2
 ORDER BY m.id LIMIT $3`
+
+	listOrphansSQL = `
+SELECT DISTINCT session FROM {transcripts} AS t
+WHERE project = $1 AND subpath <> '' AND NOT EXISTS (
+  SELECT FROM {transcripts} AS m WHERE m.project = t.project AND m.session = t.session AND m.subpath = ''
+)
+ORDER BY session`
 
 	// clock is the server's time in whole milliseconds.
 	clock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
