@@ -540,6 +540,15 @@ var isoDate = regexp.MustCompile(`^(\d{4}|[+-]\d{6})(?:-(\d\d)(?:-(\d\d))?)?` +
 // text has the form of ISO 8601, and takes UTC where there is no zone. Like
 // V8 it lets the 31st of a shorter month run into the next one.
 func parseDate(text []byte) (ms int64, ok bool) {
+	// Nearly all are of this form, and a store may parse one for every entry.
+	var t time.Time
+	if t.UnmarshalText(text) == nil {
+		return t.UnixMilli(), true
+	}
+	return parseOddDate(text)
+}
+
+func parseOddDate(text []byte) (ms int64, ok bool) {
 	m := isoDate.FindSubmatch(text)
 	if m == nil || string(m[1]) == "-000000" {
 		return 0, false
