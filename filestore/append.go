@@ -55,8 +55,9 @@ type appendOp struct {
 	try     *attempt.Attempt[sessionstore.Key, landed]
 	unknown bool // what was written could not be taken back
 
-	metadata sessionstore.Entry // the last metadata entry, for the sidecar
-	lines    int                // number of the others
+	lines       int                // number of entries that are lines
+	hasMetadata bool               // there is at least one that is not
+	metadata    sessionstore.Entry // what the sidecar has to hold, nil: as before
 
 	known *known
 	file  *os.File
@@ -98,11 +99,11 @@ func (a *appendOp) run(ctx context.Context) error {
 	return a.write(ctx)
 }
 
-// split tells the entry for the sidecar from those that are lines.
+// split tells the entries for the sidecar from those that are lines.
 func (a *appendOp) split() {
 	for _, c := range a.batch {
 		if a.isMetadata(c) {
-			a.metadata = c.Line
+			a.hasMetadata = true
 		} else {
 			a.lines++
 		}
@@ -146,7 +147,7 @@ func (a *appendOp) openOrCreate() (f *os.File, made bool, err error) {
 		if a.lines == 0 {
 			return nil, false, nil
 		}
-		if err := root.MkdirAll(path.Dir(name), dirMode); err != nil {
+		if err := a.s.makeDirs(path.Dir(name)); err != nil {
 			return nil, false, err
 		}
 		f, err = root.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, fileMode)
@@ -193,8 +194,8 @@ func (a *appendOp) write(ctx context.Context) error {
 	}
 	var text []byte
 	var ids []idset.ID
-	if !stored {
-		if text, ids, err = a.compose(ctx); err != nil {
+	if !stored || a.hasMetadata {
+		if text, ids, err = a.compose(ctx, stored); err != nil {
 			return err
 		}
 	}
@@ -207,7 +208,8 @@ func (a *appendOp) write(ctx context.Context) error {
 		}
 		a.known.grow(a.file, a.size, text, ids)
 	}
-	if a.made || a.metadata != nil || stored {
+	// Metadata that is there already may come from an attempt that failed here.
+	if a.made || a.hasMetadata || stored {
 		err = a.s.syncDirs(path.Dir(a.place.lines))
 	}
 	if err == nil {
@@ -240,22 +242,15 @@ func (a *appendOp) commit(text []byte) error {
 }
 
 // compose returns what has to be written: the lines of the batch that the
-// transcript does not hold yet, or nil.
-func (a *appendOp) compose(ctx context.Context) (text []byte, ids []idset.ID, err error) {
-	var last tail
-	if a.file != nil {
-		info, err := a.file.Stat()
-		if err != nil {
-			return nil, nil, err
-		}
-		a.size = info.Size()
-		if last, err = a.known.catchUp(ctx, a.file, info); err != nil {
-			return nil, nil, err
-		}
+// transcript does not hold yet, or nil if it holds all. It also sets metadata.
+func (a *appendOp) compose(ctx context.Context, stored bool) (text []byte, ids []idset.ID, err error) {
+	last, err := a.catchUp(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	fresh, ids := a.fresh(last)
-	if len(fresh) == 0 {
-		return nil, nil, nil
+	fresh, ids, err := a.fresh(last)
+	if err != nil || stored || len(fresh) == 0 {
+		return nil, nil, err
 	}
 	n := 1
 	for _, line := range fresh {
@@ -275,25 +270,75 @@ func (a *appendOp) compose(ctx context.Context) (text []byte, ids []idset.ID, er
 	return text, ids, nil
 }
 
-// fresh drops the lines whose uuid is known, from the transcript or from
+// catchUp learns what the transcript holds.
+func (a *appendOp) catchUp(ctx context.Context) (tail, error) {
+	if a.file == nil {
+		a.known.forget()
+		return tail{}, nil
+	}
+	info, err := a.file.Stat()
+	if err != nil {
+		return tail{}, err
+	}
+	a.size = info.Size()
+	return a.known.catchUp(ctx, a.file, info)
+}
+
+// fresh drops the entries whose uuid is known, from the transcript or from
 // further up in the batch.
-func (a *appendOp) fresh(last tail) (lines []sessionstore.Entry, ids []idset.ID) {
+func (a *appendOp) fresh(last tail) (lines []sessionstore.Entry, ids []idset.ID, err error) {
+	beside, hasBeside, err := a.sidecarID()
+	if err != nil {
+		return nil, nil, err
+	}
 	var batch idset.Set
 	lines = make([]sessionstore.Entry, 0, a.lines)
+	repeats := false // the last metadata is what the sidecar holds
 	for _, c := range a.batch {
-		if a.isMetadata(c) {
-			continue
-		}
+		metadata, id, isBeside := a.isMetadata(c), idset.ID{}, false
 		if len(c.UUID) > 0 {
-			id := idset.Of(c.UUID)
-			if a.known.ids.Has(id) || last.hasID && last.id == id || !batch.Add(id) {
+			id = idset.Of(c.UUID)
+			isBeside = hasBeside && beside == id
+			if a.known.ids.Has(id) || last.hasID && last.id == id || isBeside && !metadata || !batch.Add(id) {
 				continue
 			}
-			ids = append(ids, id)
 		}
-		lines = append(lines, c.Line)
+		switch {
+		case metadata:
+			a.metadata, repeats = c.Line, isBeside
+		case len(c.UUID) > 0:
+			ids = append(ids, id)
+			fallthrough
+		default:
+			lines = append(lines, c.Line)
+		}
 	}
-	return lines, ids
+	if repeats {
+		a.metadata = nil // nor does what came before it in the batch stay
+	}
+	return lines, ids, nil
+}
+
+// sidecarID returns the uuid of the metadata that the transcript has. What is
+// no metadata has none, and is replaced by what is.
+func (a *appendOp) sidecarID() (id idset.ID, ok bool, err error) {
+	if a.place.sidecar == "" {
+		return id, false, nil
+	}
+	f, info, err := a.s.openRegular(a.place.sidecar)
+	if err != nil {
+		if isForeign(err) {
+			err = nil
+		}
+		return id, false, err
+	}
+	defer f.Close()
+	e, _, err := readSidecar(f, info.Size())
+	if err != nil {
+		return id, false, err
+	}
+	id, ok = idOf(e)
+	return id, ok, nil
 }
 
 // prepareSidecar writes the new metadata beside its place.
@@ -302,7 +347,7 @@ func (a *appendOp) prepareSidecar() (temp string, err error) {
 		return "", nil
 	}
 	dir := path.Dir(a.place.sidecar)
-	if err := a.s.root.MkdirAll(dir, dirMode); err != nil {
+	if err := a.s.makeDirs(dir); err != nil {
 		return "", err
 	}
 	return a.s.writeTemp(dir, sidecarText(a.metadata))

@@ -75,7 +75,7 @@ func (s *Store) removeEmpty(dir string) bool {
 	if err != nil || !info.IsDir() {
 		return isMissing(err)
 	}
-	f, err := s.root.Open(dir)
+	f, err := s.openDirFile(dir)
 	if err != nil {
 		return false
 	}
@@ -105,23 +105,36 @@ func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.Pu
 	if err != nil {
 		return report, fail("purge", sessionstore.Key{}, err)
 	}
+	var failed failures
 	for _, project := range projects {
-		key := sessionstore.Key{ProjectKey: project}
-		sessions, err := s.listSessions(ctx, key)
-		if err != nil {
-			return report, fail("purge", key, err)
+		if failed.first != nil && ctx.Err() != nil {
+			break // the same error for each of the others would say nothing new
 		}
-		for _, session := range sessions {
-			if !isBefore(session.Mtime, olderThan) {
-				continue
-			}
-			key.SessionID = session.SessionID
-			if err := s.purgeSession(ctx, key, olderThan, &report); err != nil {
-				return report, fail("purge", key, err)
-			}
+		s.purgeProject(ctx, project, olderThan, &report, &failed)
+	}
+	return report, failed.err()
+}
+
+// purgeProject leaves nothing out for an error elsewhere: a session that cannot
+// be read must not keep the others for ever.
+func (s *Store) purgeProject(ctx context.Context, project string, olderThan time.Time, report *sessionstore.PurgeReport, failed *failures) {
+	key := sessionstore.Key{ProjectKey: project}
+	sessions, err := s.listSessions(ctx, key)
+	if err != nil {
+		failed.add(fail("purge", key, err))
+	}
+	for _, session := range sessions {
+		if !isBefore(session.Mtime, olderThan) {
+			continue
+		}
+		key.SessionID = session.SessionID
+		if err := s.purgeSession(ctx, key, olderThan, report); err != nil {
+			failed.add(fail("purge", key, err))
+		}
+		if ctx.Err() != nil {
+			return
 		}
 	}
-	return report, nil
 }
 
 // isBefore compares with the whole milliseconds that ListSessions gives.

@@ -18,7 +18,8 @@
 //
 // An agent_metadata entry of a subpath transcript is no line but a sidecar, as
 // the agent has it: the last one stays, without its type, and Load gives it
-// first. In a main transcript it is a line like any other.
+// first. Its uuid counts like that of a line as long as it is there. In a main
+// transcript it is a line like any other.
 //
 // The layout has no place for summaries, and a summary beside the file would be
 // wrong as soon as the agent writes to it. So a Store does not implement
@@ -37,6 +38,15 @@
 // the files that is no entry: it never hides what lies around it. A last line
 // that is whole counts, line feed or not. Repeats of a uuid that other writers
 // have left are dropped on reading.
+//
+// What cannot be read is never taken for nothing. A directory without
+// permission or on a bad disk is an error when its contents are listed.
+// ListProjects and ListOrphans list it, since it may hold something.
+// ListSubkeys and Purge go on elsewhere, and return what they have found or
+// deleted together with the error. Names that stand for no key, and links that
+// lead nowhere, back or out of the directory, are passed over in lists and
+// reported to Options.OnSkip. Once the directory of the store itself has been
+// deleted, everything fails.
 //
 // Without Options.Fsync a stored batch survives the death of the process. With
 // it, it survives a power failure as well, new file names included, as far as

@@ -82,6 +82,12 @@ func (s *Store) Opened() *[]string {
 	return &names
 }
 
+// OnListing is called when a directory is open, before its names are read.
+func (s *Store) OnListing(f func(name string)) { s.calls.listing = f }
+
+// OnMissed is called when a name was missing, before the store looks for it.
+func (s *Store) OnMissed(f func(name string)) { s.calls.missed = f }
+
 // FoldCase makes the store believe that the disk folds letter case.
 func (s *Store) FoldCase() { s.foldsCase.Store(true) }
 

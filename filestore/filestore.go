@@ -15,6 +15,7 @@ var (
 	_ sessionstore.SessionStore  = (*Store)(nil)
 	_ sessionstore.SessionLister = (*Store)(nil)
 	_ sessionstore.SubkeyLister  = (*Store)(nil)
+	_ sessionstore.OrphanLister  = (*Store)(nil)
 	_ sessionstore.ProjectLister = (*Store)(nil)
 	_ sessionstore.Deleter       = (*Store)(nil)
 	_ sessionstore.Streamer      = (*Store)(nil)
@@ -92,6 +93,10 @@ type calls struct {
 	done func(key sessionstore.Key) error
 	// opened is told of every file whose contents are about to be read.
 	opened func(name string)
+	// listing is called when a directory is open, before its names are read.
+	listing func(name string)
+	// missed is called when a name was missing, before it is looked for.
+	missed func(name string)
 }
 
 func systemCalls() calls {
@@ -102,6 +107,8 @@ func systemCalls() calls {
 		rename:   (*os.Root).Rename,
 		done:     func(sessionstore.Key) error { return nil },
 		opened:   func(string) {},
+		listing:  func(string) {},
+		missed:   func(string) {},
 	}
 }
 
@@ -127,7 +134,7 @@ func (s *Store) open(dir string) error {
 			return err
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openRoot(dir)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,9 +27,12 @@ type format struct {
 
 // readFormat refuses a directory that is written in a later format.
 func (s *Store) readFormat() (found bool, err error) {
-	f, err := s.root.Open(formatFile)
+	f, _, err := s.openRegular(formatFile)
 	if isMissing(err) {
 		return false, nil
+	}
+	if errors.Is(err, errNotFile) {
+		return false, fmt.Errorf("%w: %w", sessionstore.ErrCorrupt, err)
 	}
 	if err != nil {
 		return false, err

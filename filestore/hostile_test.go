@@ -1,10 +1,8 @@
 package filestore_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/filestore"
 )
 
 func symlink(t testing.TB, target string, elem ...string) {
@@ -144,31 +143,6 @@ func TestOddNamesAreSkippedAndReported(t *testing.T) {
 	require.Equal(t, []string{"not a project"}, seen.paths())
 }
 
-func TestUnreadableFilesDoNotHideTheOthers(t *testing.T) {
-	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
-		t.Skip("permissions stop nobody here; run as an ordinary user")
-	}
-	dir := t.TempDir()
-	var seen skips
-	s := open(t, dir, seen.options())
-	appendAll(t, s, subKey, user("a"))
-	appendAll(t, s, sub("subagents/closed"), user("a"))
-	appendAll(t, s, sub("locked/x"), user("a"))
-	require.NoError(t, os.Chmod(filepath.Join(dir, project, session, "subagents", "closed.jsonl"), 0))
-	locked := filepath.Join(dir, project, session, "locked")
-	require.NoError(t, os.Chmod(locked, 0))
-	defer os.Chmod(locked, 0o700)
-
-	subpaths, err := s.ListSubkeys(t.Context(), project, session)
-	require.NoError(t, err)
-	require.Equal(t, []string{subKey.Subpath, "subagents/closed"}, subpaths)
-	require.Equal(t, []string{project + "/" + session + "/locked"}, seen.paths())
-	for _, path := range []string{"subagents/closed", "locked/x"} {
-		_, err = s.Load(t.Context(), sub(path))
-		require.ErrorIs(t, err, fs.ErrPermission, "not unknown")
-	}
-}
-
 func TestWhatIsNoFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -186,6 +160,98 @@ func TestWhatIsNoFileIsAnError(t *testing.T) {
 	_, err = s.Load(t.Context(), key) // must not wait for a writer
 	require.ErrorContains(t, err, "not a regular file")
 	require.ErrorContains(t, s.Append(t.Context(), key, numbered(1)), "not a regular file")
+}
+
+// pipe makes a named pipe. Opening one waits for its other end, and nothing can
+// cancel that.
+func pipe(t *testing.T, elem ...string) string {
+	t.Helper()
+	name := filepath.Join(elem...)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	if err := mkfifo(name); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	return name
+}
+
+// doesNotWait fails the test if f gets stuck.
+func doesNotWait(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for a pipe")
+	}
+}
+
+func TestPipeInThePlaceOfTheRoot(t *testing.T) {
+	root := pipe(t, t.TempDir(), "root")
+	for _, opts := range []*filestore.Options{nil, {ReadOnly: true}} {
+		doesNotWait(t, func() {
+			_, err := filestore.Open(root, opts)
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestPipeInThePlaceOfTheFormat(t *testing.T) {
+	dir := t.TempDir()
+	format := pipe(t, dir, filestore.FormatFile)
+	refused := func() {
+		_, err := filestore.Open(dir, nil)
+		require.ErrorIs(t, err, sessionstore.ErrCorrupt)
+	}
+	doesNotWait(t, refused)
+	// With a writer at the other end it is the reading that would wait.
+	end, err := os.OpenFile(format, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer end.Close()
+	doesNotWait(t, refused)
+}
+
+func TestPipeInThePlaceOfAProject(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	pipe(t, dir, "-pipe")
+	key := sessionstore.Key{ProjectKey: "-pipe", SessionID: "x"}
+	doesNotWait(t, func() {
+		_, err := s.ListSessions(t.Context(), "-pipe")
+		require.Error(t, err)
+		_, err = s.ListOrphans(t.Context(), "-pipe")
+		require.Error(t, err)
+		_, err = s.Load(t.Context(), key)
+		require.Error(t, err)
+		require.Error(t, s.Append(t.Context(), key, numbered(1)))
+		require.Error(t, s.Delete(t.Context(), key))
+		projects, err := s.ListProjects(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, projects)
+	})
+}
+
+func TestPipeInThePlaceOfASession(t *testing.T) {
+	dir := t.TempDir()
+	var seen skips
+	s := open(t, dir, seen.options())
+	appendAll(t, s, mainKey, user("a"))
+	pipe(t, dir, project, session)
+	pipe(t, dir, project, "orphan")
+	doesNotWait(t, func() {
+		orphans, err := s.ListOrphans(t.Context(), project)
+		require.NoError(t, err)
+		require.Empty(t, orphans)
+		require.Empty(t, seen)
+		subpaths, err := s.ListSubkeys(t.Context(), project, session)
+		require.NoError(t, err)
+		require.Empty(t, subpaths)
+		require.Equal(t, []string{project + "/" + session}, seen.paths())
+		_, err = s.Load(t.Context(), subKey)
+		require.Error(t, err)
+		require.Error(t, s.Append(t.Context(), subKey, numbered(1)))
+		require.NoError(t, s.Delete(t.Context(), mainKey))
+	})
 }
 
 func TestFileInThePlaceOfADirectoryIsAnError(t *testing.T) {

@@ -83,15 +83,12 @@ func (k *known) scan(ctx context.Context, f *os.File, from, to int64) (last tail
 		return tail{}, to, nil
 	}
 	end = to
-	entries := jsonl.NewEntries(jsonl.NewLinesAt(f, from, to, sessionstore.MaxEntryLen), func(s jsonl.Skip) {
+	entries := jsonl.NewEntries(jsonl.NewLinesAt(reader{ctx, f}, from, to, sessionstore.MaxEntryLen), func(s jsonl.Skip) {
 		if s.Torn {
 			last.torn, end = true, s.Offset
 		}
 	})
-	for i := 0; ; i++ {
-		if i%ctxEvery == 0 && ctx.Err() != nil {
-			return last, end, ctx.Err()
-		}
+	for {
 		e, err := entries.Next()
 		if err == io.EOF {
 			return last, end, nil

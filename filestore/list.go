@@ -1,9 +1,9 @@
 package filestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,10 +16,6 @@ import (
 
 // dirBatch is how many names are read from a directory at once.
 const dirBatch = 1024
-
-// errLink is what a link is that os.Root does not follow, or that leads
-// nowhere.
-var errLink = errors.New("link leads nowhere or out of the store")
 
 // ListSessions lists the sessions of a project from the names, sizes and times
 // of its files; it opens none of them. The time is that of the last change of
@@ -49,6 +45,9 @@ func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessi
 			return nil
 		}
 		info, err := d.fileInfo(name)
+		if err != nil && !isForeign(err) {
+			return err
+		}
 		if err == nil {
 			key.SessionID, err = decodeName(id, sessionstore.Key{ProjectKey: key.ProjectKey})
 		}
@@ -63,9 +62,7 @@ func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessi
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b sessionstore.SessionInfo) int {
-		return cmp.Or(cmp.Compare(b.Mtime, a.Mtime), cmp.Compare(a.SessionID, b.SessionID))
-	})
+	sessionstore.SortSessions(list)
 	return list, nil
 }
 
@@ -94,15 +91,13 @@ func decodeName(name string, key sessionstore.Key) (string, error) {
 	return id, key.Validate()
 }
 
-// ListSubkeys lists the subpaths of one session. See
+// ListSubkeys lists the subpaths of one session. If a directory cannot be read,
+// it returns what it has found in the others together with the error. See
 // [sessionstore.SubkeyLister].
 func (s *Store) ListSubkeys(ctx context.Context, projectKey, sessionID string) ([]string, error) {
 	key := sessionstore.Key{ProjectKey: projectKey, SessionID: sessionID}
 	list, err := s.listSubkeys(ctx, key)
-	if err != nil {
-		return nil, fail("list subkeys", key, err)
-	}
-	return list, nil
+	return list, fail("list subkeys", key, err)
 }
 
 func (s *Store) listSubkeys(ctx context.Context, key sessionstore.Key) ([]string, error) {
@@ -114,18 +109,16 @@ func (s *Store) listSubkeys(ctx context.Context, key sessionstore.Key) ([]string
 		return nil, err
 	}
 	list := []string{}
-	w := walk{s: s, ctx: ctx, key: key, found: func(subpath string) error {
+	err := s.walkSession(ctx, key, func(subpath string) error {
 		list = append(list, subpath)
 		return nil
-	}}
-	if err := w.dir(placeOf(key).session, "", nil); err != nil {
-		return nil, err
-	}
+	})
 	slices.Sort(list)
-	return slices.Compact(list), nil
+	return slices.Compact(list), err
 }
 
-// ListProjects lists the directories that hold a transcript. See
+// ListProjects lists the directories that hold a transcript, and those that
+// cannot be read: what lists their sessions then says why. See
 // [sessionstore.ProjectLister].
 func (s *Store) ListProjects(ctx context.Context) ([]string, error) {
 	list, err := s.listProjects(ctx)
@@ -146,44 +139,64 @@ func (s *Store) listProjects(ctx context.Context) ([]string, error) {
 	}
 	defer d.close()
 	err = d.each(ctx, func(name string) error {
-		info, err := d.dirInfo(name)
-		if name == privateDir || err == nil && info == nil {
-			return nil
-		}
-		var project string
-		if err == nil {
-			project, err = keyenc.Decode(name)
-		}
-		if err == nil {
-			err = sessionstore.ValidateProjectKey(project)
-		}
-		if err != nil {
-			s.skip(Skip{Path: name, Err: err})
-			return nil
-		}
-		holds, err := s.holdsTranscript(ctx, project)
-		if holds {
+		project, err := s.projectAt(ctx, d, name)
+		if project != "" {
 			list = append(list, project)
 		}
 		return err
 	})
+	if err == nil && len(list) == 0 {
+		err = s.checkRoot()
+	}
 	slices.Sort(list)
 	return list, err
+}
+
+// projectAt returns the project key of a directory that holds a transcript or
+// may hold one.
+func (s *Store) projectAt(ctx context.Context, d *openedDir, name string) (string, error) {
+	if name == privateDir {
+		return "", nil
+	}
+	info, failed := d.dirInfo(name)
+	if failed == nil && info == nil {
+		return "", nil
+	}
+	project, err := keyenc.Decode(name)
+	if err == nil {
+		err = sessionstore.ValidateProjectKey(project)
+	}
+	if failed != nil && isForeign(failed) {
+		err = failed
+	}
+	if err != nil {
+		s.skip(Skip{Path: name, Err: err})
+		return "", nil
+	}
+	holds := true
+	if failed == nil {
+		holds, err = s.holdsTranscript(ctx, project)
+	}
+	if err != nil || !holds {
+		return "", err
+	}
+	return project, nil
 }
 
 // errFound ends a walk early.
 var errFound = errors.New("found")
 
+// holdsTranscript reports true if it cannot tell.
 func (s *Store) holdsTranscript(ctx context.Context, project string) (bool, error) {
 	name := keyenc.Encode(project)
 	key := sessionstore.Key{ProjectKey: project}
 	d, err := s.openDir(name)
+	if err != nil && isForeign(err) && ctx.Err() == nil {
+		s.skip(Skip{Key: key, Path: name, Err: err})
+		return false, nil
+	}
 	if err != nil || d == nil {
-		if err != nil && ctx.Err() == nil {
-			s.skip(Skip{Key: key, Path: name, Err: err})
-			err = nil
-		}
-		return false, err
+		return err != nil, ctx.Err()
 	}
 	defer d.close()
 	var dirs []string
@@ -191,52 +204,78 @@ func (s *Store) holdsTranscript(ctx context.Context, project string) (bool, erro
 		if id, ok := strings.CutSuffix(name, linesSuffix); ok {
 			info, err := d.fileInfo(name)
 			_, bad := decodeName(id, key)
-			if err == nil && bad == nil && info != nil && info.Size() > 0 {
-				return errFound
+			if bad == nil && info != nil && info.Size() > 0 {
+				err = errFound
 			}
-		} else if info, err := d.dirInfo(name); err == nil && info != nil {
+			return unlessForeign(err)
+		}
+		info, err := d.dirInfo(name)
+		if info != nil {
 			dirs = append(dirs, name)
 		}
-		return nil
+		return unlessForeign(err)
 	})
+	if err != nil {
+		return true, ctx.Err()
+	}
 	for _, dir := range dirs {
-		if err == nil {
-			err = s.findSubpath(ctx, key, d.path(dir), dir)
+		if found, err := s.holdsSubpath(ctx, key, dir); found || err != nil {
+			return found, err
 		}
 	}
-	if errors.Is(err, errFound) {
-		return true, nil
-	}
-	return false, err
+	return false, nil
 }
 
-// findSubpath ends with errFound if there is a subpath transcript in dir.
-func (s *Store) findSubpath(ctx context.Context, key sessionstore.Key, dir, name string) error {
-	id, err := decodeName(name, key)
-	if err != nil {
-		return nil // not a session's directory
-	}
-	key.SessionID = id
-	w := walk{s: s, ctx: ctx, key: key, found: func(string) error { return errFound }}
-	if err = w.dir(dir, "", nil); err != nil && err != errFound {
-		err = w.skip(dir, err)
+// unlessForeign passes on the errors that say that something can't be read.
+func unlessForeign(err error) error {
+	if err != nil && err != errFound && isForeign(err) {
+		return nil
 	}
 	return err
 }
 
-// walk finds the subpath transcripts of a session.
-type walk struct {
-	s     *Store
-	ctx   context.Context
-	key   sessionstore.Key
-	found func(subpath string) error // may be called twice for one subpath
+// holdsSubpath looks for a subpath transcript in a directory of a project. It
+// reports true if it cannot tell.
+func (s *Store) holdsSubpath(ctx context.Context, key sessionstore.Key, name string) (bool, error) {
+	id, err := decodeName(name, key)
+	if err != nil {
+		return false, nil // not a session's directory
+	}
+	key.SessionID = id
+	err = s.walkSession(ctx, key, func(string) error { return errFound })
+	return err != nil, ctx.Err()
 }
 
-func (w *walk) skip(path string, err error) error {
+// walk finds the subpath transcripts of a session.
+type walk struct {
+	s      *Store
+	ctx    context.Context
+	key    sessionstore.Key
+	found  func(subpath string) error // may be called twice for one subpath
+	failed failures                   // of what could not be read
+}
+
+// walkSession calls found for each subpath, until it returns an error, and goes
+// on where something cannot be read.
+func (s *Store) walkSession(ctx context.Context, key sessionstore.Key, found func(subpath string) error) error {
+	w := walk{s: s, ctx: ctx, key: key, found: found}
+	if err := w.dir(placeOf(key).session, "", nil); err != nil {
+		return err
+	}
+	return w.failed.err()
+}
+
+// pass goes on after an error that concerns one name. What is foreign is
+// reported as skipped, anything else is kept for the end.
+func (w *walk) pass(path string, err error) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
-	w.s.skip(Skip{Key: w.key, Path: path, Err: err})
+	if isForeign(err) {
+		w.s.skip(Skip{Key: w.key, Path: path, Err: err})
+	} else {
+		w.failed.add(err)
+	}
 	return nil
 }
 
@@ -244,12 +283,13 @@ func (w *walk) skip(path string, err error) error {
 // to one of them would be walked for ever.
 func (w *walk) dir(name, prefix string, above []os.FileInfo) error {
 	d, err := w.s.openDir(name)
-	if err != nil {
-		// The session's own directory must be readable if it is one.
-		if link, lerr := w.s.root.Lstat(name); prefix == "" && (lerr != nil || link.IsDir()) {
-			return err
+	if err != nil && prefix == "" {
+		if _, lerr := w.s.root.Lstat(name); lerr != nil {
+			return err // it is not the session but the project that is no directory
 		}
-		return w.skip(name, err)
+	}
+	if err != nil {
+		return w.pass(name, err)
 	}
 	if d == nil {
 		return nil
@@ -257,21 +297,14 @@ func (w *walk) dir(name, prefix string, above []os.FileInfo) error {
 	defer d.close()
 	info, err := d.self.Stat()
 	if err != nil {
-		return err
+		return w.pass(name, err)
 	}
 	for _, up := range above {
 		if os.SameFile(up, info) {
-			return w.skip(name, errors.New("link leads back to a directory above"))
+			return w.pass(name, errors.New("link leads back to a directory above"))
 		}
 	}
-	var dirs []string
-	err = d.each(w.ctx, func(entry string) error {
-		isDir, err := w.entry(d, entry, prefix)
-		if isDir {
-			dirs = append(dirs, entry)
-		}
-		return err
-	})
+	dirs, err := w.entries(d, prefix)
 	above = append(slices.Clip(above), info)
 	for _, sub := range dirs {
 		if err == nil {
@@ -281,10 +314,26 @@ func (w *walk) dir(name, prefix string, above []os.FileInfo) error {
 	return err
 }
 
+// entries looks at what is in a directory and returns the directories in it.
+func (w *walk) entries(d *openedDir, prefix string) (dirs []string, err error) {
+	var stop error
+	err = d.each(w.ctx, func(name string) error {
+		var isDir bool
+		if isDir, stop = w.entry(d, name, prefix); isDir {
+			dirs = append(dirs, name)
+		}
+		return stop
+	})
+	if err != nil && stop == nil {
+		return dirs, w.pass(d.name, err)
+	}
+	return dirs, stop
+}
+
 func (w *walk) subdir(path, name, prefix string, above []os.FileInfo) error {
 	seg, err := keyenc.DecodePath(name)
 	if err != nil {
-		return w.skip(path, err)
+		return w.pass(path, err)
 	}
 	return w.dir(path, prefix+seg+"/", above)
 }
@@ -297,14 +346,14 @@ func (w *walk) entry(d *openedDir, name, prefix string) (isDir bool, err error) 
 		if stem, isSidecar = strings.CutSuffix(name, sidecarSuffix); !isSidecar {
 			info, err := d.dirInfo(name)
 			if err != nil {
-				return false, w.skip(d.path(name), err)
+				return false, w.pass(d.path(name), err)
 			}
 			return info != nil, nil
 		}
 	}
 	info, err := d.fileInfo(name)
 	if err != nil {
-		return false, w.skip(d.path(name), err)
+		return false, w.pass(d.path(name), err)
 	}
 	seg, err := keyenc.DecodePath(stem)
 	if err == nil {
@@ -313,7 +362,7 @@ func (w *walk) entry(d *openedDir, name, prefix string) (isDir bool, err error) 
 		err = key.Validate()
 	}
 	if err != nil {
-		return false, w.skip(d.path(name), err)
+		return false, w.pass(d.path(name), err)
 	}
 	if info == nil || info.Size() == 0 {
 		return false, nil
@@ -330,15 +379,25 @@ type openedDir struct {
 }
 
 // openDir returns nil for a missing directory.
-func (s *Store) openDir(name string) (*openedDir, error) {
-	root, err := s.root.OpenRoot(name)
-	if isMissing(err) {
-		if _, lerr := s.root.Lstat(name); lerr == nil {
-			return nil, errLink
-		}
-		return nil, nil
+func (s *Store) openDir(name string) (d *openedDir, err error) {
+	_, err = s.present(name, func() (err error) {
+		d, err = s.tryOpenDir(name)
+		return err
+	})
+	if d != nil {
+		s.calls.listing(name)
 	}
+	return d, err
+}
+
+func (s *Store) tryOpenDir(name string) (*openedDir, error) {
+	// Opening a pipe in its place would wait. Looking up "." in it fails.
+	root, err := s.root.OpenRoot(name + "/.")
 	if err != nil {
+		var where *fs.PathError
+		if errors.As(err, &where) {
+			where.Path = name
+		}
 		return nil, err
 	}
 	self, err := root.Open(".")
@@ -375,6 +434,10 @@ func (d *openedDir) each(ctx context.Context, visit func(name string) error) err
 		if err == io.EOF {
 			return nil
 		}
+		if isMissing(err) {
+			// A directory that is deleted while it is read holds nothing.
+			return d.s.checkRoot()
+		}
 		if err != nil {
 			return err
 		}
@@ -386,14 +449,17 @@ func (d *openedDir) each(ctx context.Context, visit func(name string) error) err
 func (d *openedDir) info(name string) (os.FileInfo, error) {
 	info, err := d.root.Lstat(name)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if info, err = d.s.root.Stat(d.path(name)); err != nil {
-			return nil, errors.Join(errLink, err)
+		if info, err = d.s.root.Stat(d.path(name)); err != nil && isForeign(err) {
+			return nil, fmt.Errorf("%w: %w", errLink, err)
 		}
 	}
 	if isMissing(err) {
 		return nil, nil
 	}
-	return info, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.path(name), err)
+	}
+	return info, nil
 }
 
 // fileInfo is info for what must be a file.

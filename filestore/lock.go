@@ -119,16 +119,17 @@ func lockFile(ctx context.Context, f *os.File, exclusive bool) error {
 // set. Otherwise a missing one is nil without an error.
 func (s *Store) lockProject(ctx context.Context, project string, exclusive, create bool) (*os.File, error) {
 	for {
-		dir, err := s.root.Open(project)
-		if isMissing(err) {
-			if !create {
-				return nil, nil
-			}
+		var dir *os.File
+		exists, err := s.present(project, func() (err error) {
+			dir, err = s.openDirFile(project)
+			return err
+		})
+		if err == nil && !exists && create {
 			if err = s.makeProject(project); err == nil {
 				continue
 			}
 		}
-		if err != nil {
+		if err != nil || !exists {
 			return nil, err
 		}
 		if err := lockFile(ctx, dir, exclusive); err != nil {
@@ -177,6 +178,3 @@ func (s *Store) isAt(f *os.File, name string) (bool, error) {
 	}
 	return err == nil && os.SameFile(open, there), err
 }
-
-// errNotFile is what a directory or a pipe in the place of a file is.
-var errNotFile = errors.New("not a regular file")

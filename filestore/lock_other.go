@@ -6,8 +6,6 @@ import "os"
 
 // Systems without flock(2): writers are kept apart only within one Store.
 
-const openNonblock = 0
-
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
 func unlock(*os.File) error { return nil }

@@ -9,9 +9,6 @@ import (
 	"syscall"
 )
 
-// openNonblock keeps the opening of a pipe from waiting for its other end.
-const openNonblock = syscall.O_NONBLOCK
-
 // tryLock takes the lock of a file or directory if nobody holds it.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := syscall.LOCK_SH

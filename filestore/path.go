@@ -113,14 +113,14 @@ func (s *Store) checkNames(name string) error {
 }
 
 func (s *Store) checkName(dir, elem string) (exists bool, err error) {
-	f, err := s.root.Open(dir)
+	f, err := s.openDirFile(dir)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
 	if err != nil {
-		return false, err
+		return false, ignoreMissing(err)
 	}
 	for _, n := range names {
 		if n == elem {

@@ -180,7 +180,7 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 	acknowledged := 0 // the number of the next batch to be acknowledged
 	torn := 0
 	rounds := 15
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		rounds = 5
 	}
 	for range rounds {

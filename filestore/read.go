@@ -12,9 +12,6 @@ import (
 	"github.com/sessionstore/sessionstore/internal/jsonl"
 )
 
-// ctxEvery is how many entries are read between two looks at the context.
-const ctxEvery = 256
-
 // Load returns all entries. See [sessionstore.SessionStore]. Lines that are no
 // entries are passed over and reported to Options.OnSkip.
 func (s *Store) Load(ctx context.Context, key sessionstore.Key) ([]sessionstore.Entry, error) {
@@ -130,7 +127,6 @@ type transcript struct {
 	metadata sessionstore.Entry
 	entries  *jsonl.Entries
 	seen     idset.Set
-	count    int
 }
 
 // openTranscript returns nil if there is no such transcript.
@@ -172,7 +168,7 @@ func (t *transcript) open(ctx context.Context, s *Store, key sessionstore.Key, p
 	}
 	sidecar := false
 	if p.sidecar != "" {
-		if t.metadata, sidecar, err = s.readSidecar(key, p.sidecar); err != nil {
+		if sidecar, err = t.readSidecar(s, key, p.sidecar); err != nil {
 			return false, false, err
 		}
 		if t.file == nil && sidecar {
@@ -182,39 +178,22 @@ func (t *transcript) open(ctx context.Context, s *Store, key sessionstore.Key, p
 			}
 		}
 	}
-	lines := jsonl.NewLinesAt(t.file, 0, t.size, sessionstore.MaxEntryLen)
+	lines := jsonl.NewLinesAt(reader{ctx, t.file}, 0, t.size, sessionstore.MaxEntryLen)
 	t.entries = jsonl.NewEntries(lines, func(sk jsonl.Skip) { s.skipLine(key, p.lines, sk) })
 	return t.size > 0 || sidecar, false, nil
 }
 
 // openToRead opens a file for reading. A missing one is nil; a link that leads
 // nowhere or outside is an error.
-func (s *Store) openToRead(name string) (*os.File, os.FileInfo, error) {
-	for try := 0; ; try++ {
-		f, err := s.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
-		if isMissing(err) {
-			info, lerr := s.root.Lstat(name)
-			if isMissing(lerr) {
-				return nil, nil, nil
-			}
-			if lerr == nil && info.Mode()&os.ModeSymlink == 0 && try < 10 {
-				continue // it has come this moment
-			}
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+func (s *Store) openToRead(name string) (f *os.File, info os.FileInfo, err error) {
+	exists, err := s.present(name, func() (err error) {
+		f, info, err = s.openRegular(name)
+		return err
+	})
+	if exists {
 		s.calls.opened(name)
-		info, err := f.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s: %w", name, errNotFile)
-		}
-		if err != nil {
-			f.Close()
-			return nil, nil, err
-		}
-		return f, info, nil
 	}
+	return f, info, err
 }
 
 // committedSize waits for an append under way and returns the size of the file,
@@ -238,17 +217,39 @@ func (s *Store) skipLine(key sessionstore.Key, name string, sk jsonl.Skip) {
 	})
 }
 
+// readSidecar reports whether there is anything beside the lines.
+func (t *transcript) readSidecar(s *Store, key sessionstore.Key, name string) (exists bool, err error) {
+	f, info, err := s.openToRead(name)
+	if err != nil || f == nil {
+		return false, err
+	}
+	defer f.Close()
+	entry, bad, err := readSidecar(f, info.Size())
+	if err != nil {
+		return false, err
+	}
+	if bad != nil {
+		s.skip(Skip{Key: key, Path: name, Err: bad})
+	}
+	if id, ok := idOf(entry); ok {
+		t.seen.Add(id)
+	}
+	t.metadata = entry
+	return info.Size() > 0, nil
+}
+
 // next returns the metadata and then the lines, without repeats: the agent's
-// own files can hold copies of earlier lines.
+// own files can hold copies of earlier lines. It looks at the context each
+// time, because one entry can be large.
 func (t *transcript) next(ctx context.Context) (jsonl.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return jsonl.Entry{}, err
+	}
 	if e := t.metadata; e != nil {
 		t.metadata = nil
 		return jsonl.Entry{Data: e, Owned: true}, nil
 	}
 	for {
-		if t.count++; t.count%ctxEvery == 0 && ctx.Err() != nil {
-			return jsonl.Entry{}, ctx.Err()
-		}
 		e, err := t.entries.Next()
 		if err != nil {
 			return jsonl.Entry{}, err

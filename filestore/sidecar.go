@@ -8,18 +8,22 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/idset"
 	"github.com/sessionstore/sessionstore/internal/jsonscan"
 )
 
 // The agent keeps the metadata of a subagent beside its transcript, as one
 // object without the type that it has as an entry.
 
-// sidecarText returns what the sidecar of a metadata entry holds.
+// sidecarText returns what the sidecar of a metadata entry holds. Only the
+// member goes that makes it such an entry, the last one if there are several.
 func sidecarText(e sessionstore.Entry) []byte {
-	return append(append([]byte{'{'}, membersWithoutType(e)...), '}')
+	text := append(make([]byte, 0, len(e)), '{')
+	return append(appendMembers(text, e, countTypes(e)), '}')
 }
 
 // sidecarEntry is the inverse.
@@ -28,24 +32,41 @@ func sidecarEntry(text []byte) (sessionstore.Entry, error) {
 	if err := sessionstore.Entry(text).Validate(); err != nil {
 		return nil, err
 	}
-	e := sessionstore.Entry(`{"type":"` + metadataType + `"`)
-	if rest := membersWithoutType(sessionstore.Entry(text).Line()); len(rest) > 0 {
-		e = append(append(e, ','), rest...)
+	const ours = `"type":"` + metadataType + `"`
+	members := appendMembers(nil, sessionstore.Entry(text).Line(), 0)
+	switch {
+	case len(members) == 0:
+		return sessionstore.Entry("{" + ours + "}"), nil
+	case countTypes(text) == 0:
+		return slices.Concat([]byte("{"+ours+","), members, []byte("}")), nil
 	}
-	return append(e, '}'), nil
+	// The last of a repeated key counts, so ours has to be behind the others.
+	return slices.Concat([]byte("{"), members, []byte(","+ours+"}")), nil
 }
 
-// membersWithoutType returns the members of a valid object, as they stand in
-// it, without the braces.
-func membersWithoutType(e sessionstore.Entry) []byte {
-	out := make([]byte, 0, len(e))
+func countTypes(e []byte) (n int) {
+	jsonscan.Object(e, func(key, _ []byte) {
+		if jsonscan.KeyIs(key, "type") {
+			n++
+		}
+	})
+	return n
+}
+
+// appendMembers appends the members of a valid object, as they stand in it. It
+// leaves out the type member with the given number, which counts from 1.
+func appendMembers(out []byte, e sessionstore.Entry, without int) []byte {
+	types, first := 0, true
 	jsonscan.Object(e, func(key, value []byte) {
 		if jsonscan.KeyIs(key, "type") {
-			return
+			if types++; types == without {
+				return
+			}
 		}
-		if len(out) > 0 {
+		if !first {
 			out = append(out, ',')
 		}
+		first = false
 		// Both are parts of e, so what their capacity lacks is where they start.
 		start := cap(e) - cap(key)
 		end := cap(e) - cap(value) + len(value)
@@ -54,30 +75,26 @@ func membersWithoutType(e sessionstore.Entry) []byte {
 	return out
 }
 
-// readSidecar returns the metadata entry of a transcript, or nil.
-func (s *Store) readSidecar(key sessionstore.Key, name string) (sessionstore.Entry, bool, error) {
-	f, info, err := s.openToRead(name)
-	if err != nil || f == nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	if info.Size() == 0 {
-		return nil, false, nil
-	}
-	skip := func(err error) { s.skip(Skip{Key: key, Path: name, Err: err}) }
-	if info.Size() > sessionstore.MaxEntryLen {
-		skip(fmt.Errorf("%w: %d bytes", sessionstore.ErrInvalidEntry, info.Size()))
-		return nil, true, nil
+// readSidecar reads the metadata entry of a transcript. Bad says why the file
+// holds none.
+func readSidecar(f *os.File, size int64) (e sessionstore.Entry, bad, err error) {
+	if size > sessionstore.MaxEntryLen {
+		return nil, fmt.Errorf("%w: %d bytes", sessionstore.ErrInvalidEntry, size), nil
 	}
 	text, err := io.ReadAll(io.LimitReader(f, sessionstore.MaxEntryLen))
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	e, err := sidecarEntry(text)
-	if err != nil {
-		skip(err)
+	e, bad = sidecarEntry(text)
+	return e, bad, nil
+}
+
+// idOf returns the uuid of a metadata entry. No entry has none.
+func idOf(e sessionstore.Entry) (id idset.ID, ok bool) {
+	if uuid := e.UUID(); uuid != "" {
+		return idset.Of([]byte(uuid)), true
 	}
-	return e, true, nil
+	return id, false
 }
 
 // Names of files that are not in place yet. They cannot be names of a key.
@@ -122,7 +139,7 @@ func (s *Store) syncDirs(dir string) error {
 		return nil
 	}
 	for ; ; dir = path.Dir(dir) {
-		f, err := s.root.Open(dir)
+		f, err := s.openDirFile(dir)
 		if err != nil {
 			return err
 		}

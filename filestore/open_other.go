@@ -1,0 +1,20 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package filestore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+const (
+	openNonblock  = 0
+	openDirectory = 0
+)
+
+// isSystemFailure knows only what all systems tell.
+func isSystemFailure(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// isUnlinked: a directory that is open cannot go here.
+func isUnlinked(os.FileInfo) bool { return false }
