@@ -541,8 +541,12 @@ var isoDate = regexp.MustCompile(`^(\d{4}|[+-]\d{6})(?:-(\d\d)(?:-(\d\d))?)?` +
 // V8 it lets the 31st of a shorter month run into the next one.
 func parseDate(text []byte) (ms int64, ok bool) {
 	// Nearly all are of this form, and a store may parse one for every entry.
+	const form = "2006-01-02T15:04:05"
 	var t time.Time
-	if t.UnmarshalText(text) == nil {
+	// What the library takes beyond this (hours of one digit, zones of 24 h) is
+	// for the other one to judge.
+	usual := len(text) > len(form) && text[13] == ':' && text[16] == ':' && text[19] != ',' && text[len(text)-1] == 'Z'
+	if usual && t.UnmarshalText(text) == nil {
 		return t.UnixMilli(), true
 	}
 	return parseOddDate(text)

@@ -19,3 +19,20 @@ func TestQuickAndSlowDatesAgree(t *testing.T) {
 		require.Equal(t, slow, quick, text)
 	}
 }
+
+func FuzzQuickDateAgreesWithTheSlowOne(f *testing.F) {
+	for _, text := range []string{
+		"2026-11-30T16:44:04.123Z", "2023-11-14T2:13:21Z", "2023-11-14T02:13:21,5Z", "2023-02-31T02:13:21Z",
+		"2023-11-14T02:13:21+24:00", "2023-11-14T24:00:00Z", "2023-11-14t02:13:21z", "2023-11-14T02:13:21.Z",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		quick, ok := parseDate(text)
+		slow, slowOK := parseOddDate(text)
+		require.Equal(t, slowOK, ok, "%q", text)
+		if ok {
+			require.Equal(t, slow, quick, "%q", text)
+		}
+	})
+}
