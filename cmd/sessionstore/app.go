@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/pgstore"
 )
 
 // Exit codes. The help of the root command lists them.
@@ -32,6 +33,7 @@ const (
 type app struct {
 	stdin  io.Reader
 	stdout *bufio.Writer
+	rawOut io.Writer // where stdout writes, unless there is a pager
 	stderr io.Writer
 	in     terminal
 	out    terminal
@@ -49,7 +51,7 @@ type app struct {
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{
-		stdin: stdin, stdout: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr,
+		stdin: stdin, stdout: bufio.NewWriterSize(stdout, 64<<10), rawOut: stdout, stderr: stderr,
 		in: terminalOf(stdin), out: terminalOf(stdout), err: terminalOf(stderr),
 		now: time.Now,
 	}
@@ -57,22 +59,22 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 
 // terminal describes one of the three standard streams.
 type terminal struct {
-	is    bool
-	width int
+	is            bool
+	width, height int
 }
 
 // Text is not set wider than this, because longer lines are hard to read.
 const maxTextWidth = 120
 
 func terminalOf(stream any) terminal {
-	t := terminal{width: 80}
+	t := terminal{width: 80, height: 24}
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return t
 	}
 	t.is = true
-	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-		t.width = w
+	if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+		t.width, t.height = w, h
 	} else if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
 		t.width = w
 	}
@@ -147,6 +149,9 @@ func (a *app) finish(ctx context.Context, err error) int {
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = fmt.Errorf("%w by this store", err)
+	}
+	if errors.Is(err, pgstore.ErrNotMigrated) {
+		err = fmt.Errorf("the tables are missing or too old; run \"sessionstore migrate\" on this store: %w", err)
 	}
 	a.fail(err.Error())
 	var usage *usageError

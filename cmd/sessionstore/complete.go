@@ -77,10 +77,29 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, _ string) (com
 // completeOneSession is for commands whose first argument is a session and
 // whose second one, if any, is a directory.
 func (a *app) completeOneSession(cmd *cobra.Command, args []string, toComplete string) (completions, cobra.ShellCompDirective) {
-	if len(args) > 0 {
+	switch {
+	case len(args) == 0:
+		return a.completeSessions(cmd, args, toComplete)
+	case len(args) == 1 && cmd.Name() == "export":
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
-	return a.completeSessions(cmd, args, toComplete)
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSubpaths offers the other transcripts of the session that stands
+// before the flag.
+func (a *app) completeSubpaths(cmd *cobra.Command, args []string, _ string) (completions, cobra.ShellCompDirective) {
+	var list completions
+	if len(args) > 0 {
+		a.forCompletion(cmd, args, func(ctx context.Context, h *handle) {
+			session, err := findSession(ctx, h, args[0], "")
+			if err != nil {
+				return
+			}
+			list, _ = sessionstore.ListSubkeys(ctx, h.store, session.ProjectKey, session.SessionID)
+		})
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) completeProjects(cmd *cobra.Command, args []string, _ string) (completions, cobra.ShellCompDirective) {
@@ -114,4 +133,11 @@ func (a *app) completeStores(*cobra.Command, []string, string) (completions, cob
 		list = append(list, cobra.CompletionWithDesc(s.name+":", s.form))
 	}
 	return list, cobra.ShellCompDirectiveNoSpace
+}
+
+// noFileCompletion is for flags whose values only the reader knows.
+func noFileCompletion(cmd *cobra.Command, flags ...string) {
+	for _, f := range flags {
+		must(cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions))
+	}
 }

@@ -192,6 +192,7 @@ func (d *demo) hostB(ctx context.Context) (err error) {
 		return nil
 	}
 	d.step(4, "The conversation")
+	d.say("   The recording is real; its words were replaced by made-up ones.\n\n")
 	return d.conversation(ctx, h, subpaths)
 }
 
@@ -209,11 +210,11 @@ func (d *demo) verify(ctx context.Context, h *handle) error {
 	if !r.Equal() {
 		return fmt.Errorf("the stored session differs from the recorded one: %v", r.Differences[0])
 	}
-	d.say("   Yes: %s of %s, in order, none lost, none added, none changed.\n",
+	d.say("   Yes: the %s of %s are there, in order,\n   none lost, none added, none changed.\n",
 		plural(r.Entries, "entry"), plural(r.Transcripts, "transcript"))
-	if n := r.Transcripts - 1; r.Entries < countRecorded() {
-		d.say("   The other %d describe the %s; the last one of each counts and is kept.\n",
-			countRecorded()-r.Entries, plural(n, "subagent"))
+	if n := countRecorded() - r.Entries; n > 0 {
+		d.say("   Another %d were descriptions of the subagents, two of each. The later one\n", n)
+		d.say("   replaces the earlier one, as it does in the agent's own files.\n")
 	}
 	d.say("\n")
 	return nil

@@ -17,7 +17,7 @@ import (
 func (d *demo) conversation(ctx context.Context, h *handle, subpaths []string) error {
 	a := d.a
 	v := newView(indenter{a.stdout}, a.style(), min(a.out.width, maxTextWidth)-3, false)
-	v.resultLines = 1
+	v.resultLines, v.stored = 1, true
 	for e, err := range sessionstore.Stream(ctx, h.store, d.session) {
 		if err != nil {
 			return err
@@ -92,10 +92,15 @@ func (d *demo) ending() error {
 	d.say("\n%s\n", d.a.style().bold("Try next"))
 	d.try("the whole conversation, with the subagents",
 		cmd+" show -s "+store+" "+d.session.SessionID[:8]+" --subagents")
-	d.try("the sessions of your own agent (~/.claude/projects is only read)",
-		cmd+" ls --all")
-	d.try("a copy of them in another store, and whether it is the same",
-		cmd+" import --to file:backup", cmd+" verify '~/.claude/projects' file:backup")
+	d.try("the same as a page for the browser",
+		cmd+" show -s "+store+" "+d.session.SessionID[:8]+" --html session.html")
+	if dir, err := agentDir(); err == nil && isDir(dir) {
+		d.try("the sessions of your own agent (its directory is only read)",
+			cmd+" ls --all")
+		d.try("a copy of them in another store, and whether it is the same",
+			cmd+" import --to file:~/sessionstore-backup",
+			cmd+" verify "+quoteShell("file:"+dir)+" file:~/sessionstore-backup")
+	}
 	if d.temp {
 		d.try("when you have seen enough", "rm -r "+quoteShell(d.dir))
 	}

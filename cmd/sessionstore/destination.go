@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/sessionstore/sessionstore"
 )
@@ -14,6 +16,9 @@ func (a *app) openDestination(ctx context.Context, to string, src *handle, dryRu
 	mode := writing
 	if dryRun {
 		mode = reading
+	}
+	if err := refuseNested(src, to); err != nil {
+		return nil, err
 	}
 	dst, err := a.open(ctx, to, mode)
 	if dryRun && errors.Is(err, sessionstore.ErrNotFound) {
@@ -29,6 +34,50 @@ func (a *app) openDestination(ctx context.Context, to string, src *handle, dryRu
 		return nil, errors.Join(usagef("%s and %s are the same directory", src.name, dst.name), dst.close())
 	}
 	return dst, nil
+}
+
+// refuseNested: what is copied into the source would be found there by the next
+// copy, and so on. It is checked before the destination is made.
+func refuseNested(src *handle, to string) error {
+	if src.dir == "" {
+		return nil
+	}
+	dir := to
+	if name, rest, isURL := cutScheme(to); isURL {
+		if name != "file" {
+			return nil
+		}
+		dir, _, _ = strings.Cut(rest, "?")
+	}
+	dir, err := expandHome(dir)
+	if err != nil {
+		return err
+	}
+	if within(dir, src.dir) || within(src.dir, dir) {
+		return usagef("one of %s and %s lies inside the other", src.name, to)
+	}
+	return nil
+}
+
+// within reports whether one path lies below another, links resolved as far as
+// the paths exist.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(resolve(dir), resolve(path))
+	return err == nil && rel != "." && filepath.IsLocal(rel)
+}
+
+func resolve(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(resolve(parent), filepath.Base(path))
+	}
+	return path
 }
 
 func sameDir(a, b string) bool {

@@ -22,7 +22,7 @@ the main transcript (or the one of --subpath) goes to standard output instead,
 one entry a line, byte for byte as stored.
 
 ` + transferHelp,
-		Example: `  sessionstore export 814ed2c4 ~/.claude/projects
+		Example: `  sessionstore export -s file:backup 814ed2c4 ~/.claude/projects
   sessionstore export -s file:backup 814ed2c4 - > session.jsonl
   sessionstore export 814ed2c4 - --subpath agent-a54a`,
 		Args:              argCount(2, 2),
@@ -33,6 +33,7 @@ one entry a line, byte for byte as stored.
 	}
 	cmd.Flags().StringVarP(&opts.project, "project", "p", "", "`PROJECT` of the session: a key, or the directory it stands for")
 	cmd.Flags().StringVar(&opts.subpath, "subpath", "", "`NAME` of the only transcript to export")
+	must(cmd.RegisterFlagCompletionFunc("subpath", a.completeSubpaths))
 	must(cmd.RegisterFlagCompletionFunc("project", a.completeProjects))
 	opts.register(cmd)
 	return cmd

@@ -82,7 +82,7 @@ func parseAge(s string) (time.Duration, error) {
 			return d, nil
 		}
 	}
-	return 0, usagef("age %q: write a number and s, m, h, d or w, such as 30d", s)
+	return 0, usagef("age %s: write a number and s, m, h, d or w, such as 30d", s)
 }
 
 func localTime(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02 15:04") }
@@ -90,9 +90,12 @@ func localTime(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02 1
 // jsonTime is the same moment as a number in milliseconds says, for people.
 func jsonTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// table prints rows in columns. The last column is cut to the width of a
-// terminal, at its front if it holds names.
-func (a *app) table(header []string, rows [][]string) {
+// table prints rows in columns. The last column holds names; it is cut at its
+// front to the width of a terminal.
+func (a *app) table(header []string, rows [][]string) { a.tableCut(header, rows, cutFront) }
+
+// tableCut is table with another way to cut the last column.
+func (a *app) tableCut(header []string, rows [][]string, cutLast func(string, int) string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
@@ -110,7 +113,7 @@ func (a *app) table(header []string, rows [][]string) {
 		for i, cell := range row {
 			if i == last {
 				if a.out.is {
-					cell = cutFront(cell, max(20, a.out.width-used))
+					cell = cutLast(cell, max(15, a.out.width-used))
 				}
 				b.WriteString(cell)
 				continue

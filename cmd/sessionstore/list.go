@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/session"
 )
 
 // row is one session of a listing.
 type row struct {
 	project string
 	sessionstore.SessionInfo
+	about session.Session // empty until the title has been read
 }
 
 func (r row) key() sessionstore.Key {
@@ -24,10 +26,11 @@ type rowJSON struct {
 	ProjectKey string `json:"projectKey"`
 	Mtime      int64  `json:"mtime"`
 	Time       string `json:"time"`
+	titleJSON
 }
 
 func (r row) json() rowJSON {
-	return rowJSON{r.SessionID, r.project, r.Mtime, jsonTime(r.Mtime)}
+	return rowJSON{r.SessionID, r.project, r.Mtime, jsonTime(r.Mtime), newTitleJSON(r.about)}
 }
 
 // listSessions lists the sessions of some projects, newest first. It reads no
@@ -40,7 +43,7 @@ func listSessions(ctx context.Context, h *handle, projects []string) ([]row, err
 			return nil, err
 		}
 		for _, s := range sessions {
-			rows = append(rows, row{p, s})
+			rows = append(rows, row{project: p, SessionInfo: s})
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int {
@@ -56,25 +59,4 @@ func listAllSessions(ctx context.Context, h *handle) ([]row, error) {
 		return nil, err
 	}
 	return listSessions(ctx, h, projects)
-}
-
-// printRows prints a listing as a table or as JSON.
-func (a *app) printRows(rows []row) error {
-	if a.json {
-		for _, r := range rows {
-			if err := a.printJSON(r.json()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	cells := make([][]string, len(rows))
-	for i, r := range rows {
-		cells[i] = []string{name(r.SessionID), localTime(r.Mtime), a.age(r.Mtime), name(r.project)}
-	}
-	a.table([]string{"SESSION", "LAST WRITTEN", "AGE", "PROJECT"}, cells)
-	return nil
 }

@@ -26,12 +26,15 @@ func TestLs(t *testing.T) {
 	out := ok(t, "ls", "-s", dir, "-home-dev-app")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 4)
+	require.Regexp(t, `^SESSION +LAST WRITTEN +AGE +TITLE$`, lines[0])
+	require.Regexp(t, `^new-session +\d{4}-\d\d-\d\d \d\d:\d\d +1m`, lines[1])
+	require.Regexp(t, `^mid-session .* 3h`, lines[2])
+	require.Regexp(t, `^old-session .* 2d`, lines[3])
+	lines = strings.Split(ok(t, "ls", "-s", dir, "-home-dev-app", "--no-titles"), "\n")
 	require.Regexp(t, `^SESSION +LAST WRITTEN +AGE +PROJECT$`, lines[0])
-	require.Regexp(t, `^new-session +\d{4}-\d\d-\d\d \d\d:\d\d +1m +-home-dev-app$`, lines[1])
-	require.Regexp(t, `^mid-session .* 3h +-home-dev-app$`, lines[2])
-	require.Regexp(t, `^old-session .* 2d +-home-dev-app$`, lines[3])
+	require.Regexp(t, `^new-session .* 1m +-home-dev-app$`, lines[1])
 
-	out = ok(t, "ls", "-s", dir, "--all", "--json")
+	out = ok(t, "ls", "-s", dir, "--all", "--json", "--no-titles")
 	require.Equal(t, 4, strings.Count(out, "\n"))
 	require.Regexp(t, `^\{"sessionId":"new-session","projectKey":"-home-dev-app","mtime":\d{13},"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"\}`, out)
 
@@ -184,6 +187,11 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, complete("export", "-s", dir, "--project", "-home"), recordedKey)
 	require.Contains(t, complete("copy", dir, "mem:", "--session", ""), recordedID)
 	require.Contains(t, complete("import", "--from", dir, ""), recordedID)
+	for _, cmd := range []string{"info", "subagents", "fork", "rename", "tag"} {
+		require.Contains(t, complete(cmd, "-s", dir, ""), recordedID+"\t", cmd)
+		require.NotContains(t, complete(cmd, "-s", dir, recordedID, ""), "\t", cmd)
+		require.Contains(t, complete(cmd, "-s", dir, "--project", "-home"), recordedKey, cmd)
+	}
 	require.Contains(t, complete("ls", "-s", ""), "file:\tfile:DIR")
 	require.NotContains(t, complete("show", "-s", "file:none", ""), "\t")
 	require.Contains(t, complete("sh"), "show")

@@ -10,59 +10,92 @@ import (
 	"github.com/sessionstore/sessionstore"
 )
 
+// lsLimit is how many sessions are listed by default. A store that keeps no
+// summaries has to read their transcripts to know the titles.
+const lsLimit = 30
+
+type lsOptions struct {
+	all      bool
+	limit    int
+	noTitles bool
+}
+
 func newLs(a *app) *cobra.Command {
-	var all bool
-	var limit int
+	var opts lsOptions
 	cmd := &cobra.Command{
 		Use:     "ls [PROJECT|DIR]",
 		Aliases: []string{"list"},
-		Short:   "List the sessions of a project, newest first",
-		Long: `List the sessions of a project, newest first: id, time of the last write, age
-and project. A directory stands for the project of the sessions that ran in
-it; without an argument that is the current directory. No transcript is read.
+		Short:   "List the newest sessions of a project with their titles",
+		Long: fmt.Sprintf(`List the sessions of a project, newest first: id, time of the last write, age,
+tag and title. A directory stands for the project of the sessions that ran in
+it; without an argument that is the current directory. Sessions that have no
+title (a subagent's own, for one) are listed without.
 
-JSON fields: sessionId, projectKey, mtime (milliseconds since 1970), time.`,
+The newest %d are listed unless --limit says otherwise, because a store that
+keeps no summaries, such as a directory, has to read a transcript to know its
+title. With --no-titles nothing is read.
+
+JSON fields: sessionId, projectKey, mtime (milliseconds since 1970), time; where
+they are known, unless --no-titles is given, also
+%s.`, lsLimit, titleJSONHelp),
 		Example: `  sessionstore ls
   sessionstore ls ~/src/app --limit 5
   sessionstore ls --all --json
+  sessionstore ls --all --limit 0 --no-titles
   sessionstore ls -s file:backup -home-dev-app`,
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeProjectsOrDirs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ls(cmd.Context(), args, all, limit)
+			return a.ls(cmd.Context(), args, opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "the sessions of all projects")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most `N` sessions (0: all)")
+	cmd.Flags().BoolVarP(&opts.all, "all", "a", false, "the sessions of all projects")
+	cmd.Flags().IntVarP(&opts.limit, "limit", "n", lsLimit, "at most `N` sessions (0: all)")
+	cmd.Flags().BoolVar(&opts.noTitles, "no-titles", false, "read no transcript")
 	return cmd
 }
 
-func (a *app) ls(ctx context.Context, args []string, all bool, limit int) error {
-	if limit < 0 {
-		return usagef("--limit %d: write a positive number, or 0 for no limit", limit)
+func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error) {
+	if opts.limit < 0 {
+		return usagef("--limit %d: write a positive number, or 0 for no limit", opts.limit)
 	}
-	if all && len(args) > 0 {
+	if opts.all && len(args) > 0 {
 		return usagef("give a project or --all, not both")
 	}
-	rows, err := a.rowsFor(ctx, all, args)
+	h, err := a.openStore(ctx, reading)
 	if err != nil {
 		return err
 	}
-	if limit > 0 && len(rows) > limit {
-		if !a.json {
-			defer a.note("%s more; see --limit", number(int64(len(rows)-limit)))
-		}
-		rows = rows[:limit]
+	defer h.closeInto(&err)
+	rows, err := a.rowsFor(ctx, h, opts.all, args)
+	if err != nil {
+		return err
 	}
-	return a.printRows(rows)
+	more := 0
+	if opts.limit > 0 && len(rows) > opts.limit {
+		more = len(rows) - opts.limit
+		rows = rows[:opts.limit]
+	}
+	failed := false
+	if !opts.noTitles {
+		a.skips.silence() // a list is not the place to complain of lines
+		if failed, err = a.readTitles(ctx, h, rows); err != nil {
+			return err
+		}
+	}
+	if err := a.printRows(rows, opts); err != nil {
+		return err
+	}
+	if more > 0 {
+		a.note("%s more; see --limit", number(int64(more)))
+	}
+	if failed {
+		return errReported
+	}
+	return nil
 }
 
-func (a *app) rowsFor(ctx context.Context, all bool, args []string) (_ []row, err error) {
-	h, err := a.openStore(ctx, reading)
-	if err != nil {
-		return nil, err
-	}
-	defer h.closeInto(&err)
+func (a *app) rowsFor(ctx context.Context, h *handle, all bool, args []string) ([]row, error) {
 	if all {
 		rows, err := listAllSessions(ctx, h)
 		if err == nil && len(rows) == 0 {
@@ -101,4 +134,69 @@ func noSessions(h *handle, project string, args []string) error {
 		where += " (project " + name(project) + ")"
 	}
 	return notFoundf(`no sessions %s in %s; try "sessionstore projects" or "sessionstore ls --all"`, where, h.name)
+}
+
+// printRows prints a listing as a table or as JSON.
+func (a *app) printRows(rows []row, opts lsOptions) error {
+	if a.json {
+		for _, r := range rows {
+			if err := a.printJSON(r.json()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	columns := a.lsColumns(rows, opts)
+	header := make([]string, len(columns))
+	cells := make([][]string, len(rows))
+	for i, c := range columns {
+		header[i] = c.header
+		for n, r := range rows {
+			cells[n] = append(cells[n], c.cell(r))
+		}
+	}
+	last := cutFront // the end of a project key says most
+	if !opts.noTitles {
+		last = cut
+	}
+	a.tableCut(header, cells, last)
+	return nil
+}
+
+type lsColumn struct {
+	header string
+	cell   func(row) string
+}
+
+// lsColumns chooses what is shown. On a narrow terminal the age must do for the
+// time. Tags have a column if there are any.
+func (a *app) lsColumns(rows []row, opts lsOptions) []lsColumn {
+	const narrow, projectWidth, tagWidth = 100, 30, 16
+	columns := []lsColumn{{"SESSION", func(r row) string { return name(r.SessionID) }}}
+	if !a.out.is || a.out.width >= narrow {
+		columns = append(columns, lsColumn{"LAST WRITTEN", func(r row) string { return localTime(r.Mtime) }})
+	}
+	columns = append(columns, lsColumn{"AGE", func(r row) string { return a.age(r.Mtime) }})
+	project := lsColumn{"PROJECT", func(r row) string { return name(r.project) }}
+	if opts.noTitles {
+		return append(columns, project)
+	}
+	if opts.all {
+		columns = append(columns, lsColumn{"PROJECT", func(r row) string {
+			if a.out.is {
+				return cutFront(name(r.project), min(projectWidth, a.out.width/4))
+			}
+			return name(r.project)
+		}})
+	}
+	for _, r := range rows {
+		if r.about.Tag != "" {
+			columns = append(columns, lsColumn{"TAG", func(r row) string { return cut(oneLineOf(r.about.Tag), tagWidth) }})
+			break
+		}
+	}
+	return append(columns, lsColumn{"TITLE", func(r row) string { return cut(oneLineOf(r.about.Summary), maxTextWidth) }})
 }

@@ -1,4 +1,4 @@
-// Command sessionstore lists, shows, copies, checks and deletes agent sessions
+// Command sessionstore lists, shows, forks, copies, checks and deletes agent sessions
 // in any store that this module knows. Run it without arguments for help.
 package main
 

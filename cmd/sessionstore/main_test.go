@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +126,41 @@ func rmOnTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	root := newRoot(a)
 	root.SetArgs(args)
 	return a.finish(t.Context(), root.ExecuteContext(t.Context())), stderr.String()
+}
+
+// recordedSession stores one of the recorded sessions of the module's tests.
+func recordedSession(t *testing.T, session string) (dir string, main sessionstore.Key) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "store")
+	s := openStore(t, dir)
+	f, err := os.Open(filepath.Join("..", "..", "testdata", "transcripts", session, "appends.jsonl"))
+	require.NoError(t, err)
+	defer f.Close()
+	for dec := json.NewDecoder(f); dec.More(); {
+		var batch struct {
+			Key     struct{ ProjectKey, SessionID, Subpath string }
+			Entries []sessionstore.Entry
+		}
+		require.NoError(t, dec.Decode(&batch))
+		key := sessionstore.Key(batch.Key)
+		require.NoError(t, s.Append(t.Context(), key, batch.Entries))
+		main = key.Main()
+	}
+	return dir, main
+}
+
+// uuid is a session id, or the uuid of a message.
+func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// chain writes messages that follow each other: "user" and "assistant" in turn.
+func chain(texts ...string) []string {
+	var lines []string
+	parent := "null"
+	for i, text := range texts {
+		typ := []string{"user", "assistant"}[i%2]
+		content, _ := json.Marshal(text)
+		lines = append(lines, fmt.Sprintf(`{"type":%q,"uuid":%q,"parentUuid":%s,"message":{"role":%q,"content":%s}}`, typ, uuid(i), parent, typ, content))
+		parent = strconv.Quote(uuid(i))
+	}
+	return lines
 }

@@ -14,6 +14,8 @@ import (
 const (
 	speakerUser      = "user"
 	speakerAssistant = "assistant"
+	speakerSummary   = "summary of the earlier conversation"
+	speakerMeta      = "put in by the agent"
 )
 
 type partKind int
@@ -32,11 +34,14 @@ type part struct {
 	name   string // of a tool
 	text   string
 	failed bool
+	block  gjson.Result // all of it; nothing if the message is a string
 }
 
 // message is what people want to see of an entry.
 type message struct {
+	kind    string // the type of the entry
 	hidden  string // not empty: the kind of an entry that is only counted
+	meta    bool   // the agent put it in itself
 	speaker string // empty: a separator
 	mark    string // of a separator
 	time    time.Time
@@ -46,26 +51,23 @@ type message struct {
 // parseMessage reads an entry. Whatever it does not know is only counted.
 func parseMessage(e sessionstore.Entry) message {
 	entry := gjson.ParseBytes(e)
-	m := message{}
+	m := message{kind: cmp.Or(e.Type(), "(no type)")}
 	m.time, _ = e.Timestamp()
-	typ := cmp.Or(e.Type(), "(no type)")
-	switch typ {
+	switch m.kind {
 	case "user", "assistant":
-		m.speaker = speaker(entry, typ)
+		m.meta = entry.Get("isMeta").Bool()
+		m.speaker = speaker(entry, m.kind)
 		m.parts = parseContent(entry.Get("message.content"))
-		if entry.Get("isMeta").Bool() {
-			return message{hidden: typ + " (meta)"}
-		}
 		if len(m.parts) == 0 {
-			return message{hidden: typ + " (empty)"}
+			m.hidden = m.kind + " (empty)"
 		}
 	case "system":
 		m.mark = separatorText(entry)
 		if m.mark == "" {
-			return message{hidden: "system/" + entry.Get("subtype").String()}
+			m.hidden = "system/" + entry.Get("subtype").String()
 		}
 	default:
-		return message{hidden: typ}
+		m.hidden = m.kind
 	}
 	return m
 }
@@ -75,7 +77,9 @@ func speaker(entry gjson.Result, typ string) string {
 	case typ == "assistant":
 		return speakerAssistant
 	case entry.Get("isCompactSummary").Bool():
-		return "summary of the earlier conversation"
+		return speakerSummary
+	case entry.Get("isMeta").Bool():
+		return speakerMeta
 	}
 	return speakerUser
 }
@@ -106,7 +110,10 @@ func parseContent(content gjson.Result) []part {
 	var parts []part
 	if content.IsArray() {
 		content.ForEach(func(_, block gjson.Result) bool {
-			parts = parseBlock(parts, block)
+			n := len(parts)
+			if parts = parseBlock(parts, block); len(parts) > n {
+				parts[n].block = block
+			}
 			return true
 		})
 	}

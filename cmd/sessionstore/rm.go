@@ -56,6 +56,7 @@ projectKey, sessionId, subpath; then one with deleted (a number), dryRun.`,
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only list what would be deleted")
 	must(cmd.RegisterFlagCompletionFunc("project", a.completeProjects))
+	must(cmd.RegisterFlagCompletionFunc("subpath", a.completeSubpaths))
 	return cmd
 }
 
@@ -144,6 +145,9 @@ func (a *app) planByScope(ctx context.Context, h *handle, opts rmOptions) (plan 
 			rows, err = listSessions(ctx, h, []string{project})
 		}
 	}
+	if err == nil && opts.all && len(rows) == 0 {
+		err = notFoundf("no sessions of project %s in %s; \"sessionstore projects\" lists those that have any", opts.project, h.name)
+	}
 	if err != nil {
 		return plan, err
 	}
@@ -164,19 +168,28 @@ func (a *app) planByScope(ctx context.Context, h *handle, opts rmOptions) (plan 
 	return plan, nil
 }
 
-// confirm shows what would go and asks. No terminal, no question.
+// confirm shows what would go and asks.
 func (a *app) confirm(ctx context.Context, h *handle, keys []sessionstore.Key) error {
 	const shown = 20
-	if !a.in.is || !a.err.is {
-		return usagef("this would delete %s from %s; say --yes, or look first with --dry-run", describeKeys(keys), h.name)
+	if a.canAsk() {
+		for _, k := range keys[:min(shown, len(keys))] {
+			fmt.Fprintf(a.stderr, "  %v\n", k)
+		}
+		if n := len(keys) - shown; n > 0 {
+			fmt.Fprintf(a.stderr, "  … %s\n", plural(n, "more session"))
+		}
 	}
-	for _, k := range keys[:min(shown, len(keys))] {
-		fmt.Fprintf(a.stderr, "  %v\n", k)
+	return a.ask(ctx, h, describeKeys(keys))
+}
+
+func (a *app) canAsk() bool { return a.in.is && a.err.is }
+
+// ask lets the person at the terminal decide. No terminal, no question.
+func (a *app) ask(ctx context.Context, h *handle, what string) error {
+	if !a.canAsk() {
+		return usagef("this would delete %s from %s; say --yes, or look first with rm --dry-run", what, h.name)
 	}
-	if n := len(keys) - shown; n > 0 {
-		fmt.Fprintf(a.stderr, "  … %s\n", plural(n, "more session"))
-	}
-	fmt.Fprintf(a.stderr, "Delete %s from %s? [y/N] ", describeKeys(keys), oneLine(h.name))
+	fmt.Fprintf(a.stderr, "Delete %s from %s? [y/N] ", what, oneLine(h.name))
 	answer := make(chan string, 1)
 	go func() { // reading can't be interrupted, so it is left behind
 		line, err := bufio.NewReader(a.stdin).ReadString('\n')

@@ -31,7 +31,9 @@ func TestRm(t *testing.T) {
 	require.Equal(t, `{"projectKey":"-home-dev-subagents-proj","sessionId":"`+recordedID+`"}`+"\n"+`{"deleted":1,"dryRun":false}`+"\n",
 		ok(t, "rm", "-s", dir, recordedID, "-y", "--json"))
 	require.Equal(t, "deleted 1 session\n", ok(t, "rm", "-s", dir, "--project", "p", "--all", "-y"))
-	require.Equal(t, "nothing to delete in file:"+dir+"\n", cli(t, "rm", "-s", dir, "--project", "p", "--all", "-y").stderr)
+	require.Contains(t, fails(t, exitNotFound, "rm", "-s", dir, "--project", "p", "--all", "-y"), "no sessions of project p")
+	require.Contains(t, fails(t, exitNotFound, "verify", dir, dir, "--project", "typo"), "typo")
+	require.Contains(t, fails(t, exitNotFound, "copy", dir, "mem:", "--project", "typo"), "typo")
 }
 
 func TestRmOfAllNamesOrNone(t *testing.T) {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootLong = `Work with agent sessions in any store.
@@ -15,6 +19,11 @@ A store is named by a URL:
   file:DIR?readonly=true   never write to it
   file:DIR?fsync=true      wait for the disk at every append
   mem:                     in memory: empty, and gone when the command ends
+  postgres://…             a PostgreSQL connection URL; also schema=NAME and
+                           table_prefix=NAME; see "migrate"
+  redis://HOST:PORT        one server; redis-cluster:// a cluster, its other nodes
+                           as addr=HOST:PORT; redis-sentinel:// with master_name=NAME;
+                           rediss… with TLS; also prefix=TEXT and ttl=30d
 
 An existing directory can be named without "file:". Commands use the store of
 --store, or of the variable SESSIONSTORE_URL. Without either, commands that
@@ -30,14 +39,20 @@ With --json results are one JSON object a line, on standard output.
 Exit codes: 0 success; 1 failure, or stores that differ; 2 wrong usage;
 3 no such session, project or store; 130 interrupted.`
 
+var commands = []func(*app) *cobra.Command{
+	newProjects, newLs, newInfo, newShow, newSubagents, newFork, newRename, newTag,
+	newImport, newExport, newCopy, newRm, newPurge, newVerify, newMigrate, newRepair, newDemo, newVersion,
+}
+
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sessionstore",
-		Short: "List, show, copy, check and delete agent sessions in any store",
+		Short: "List, read, fork, copy, check and delete agent sessions in any store",
 		Long:  rootLong,
 		Example: `  sessionstore demo
   sessionstore ls --all
   sessionstore show 814ed2c4
+  sessionstore show 814ed2c4 --html session.html
   sessionstore import --to file:backup`,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -57,12 +72,13 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if bad := (*strconv.NumError)(nil); errors.As(err, &bad) {
+			err = fmt.Errorf("%q is not a number", bad.Num)
+		}
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	must(root.RegisterFlagCompletionFunc("store", a.completeStores))
-	for _, newCommand := range []func(*app) *cobra.Command{
-		newProjects, newLs, newShow, newImport, newExport, newCopy, newRm, newVerify, newDemo, newVersion,
-	} {
+	for _, newCommand := range commands {
 		root.AddCommand(unmasked(newCommand(a)))
 	}
 	addCobraCommands(root)
@@ -92,6 +108,9 @@ const usesNoStore = "usesNoStore"
 // prepare runs before every command.
 func (a *app) prepare(cmd *cobra.Command) error {
 	unmaskFlags(cmd)
+	if err := refuseEmptyFlags(cmd); err != nil {
+		return err
+	}
 	if why := cmd.Annotations[usesNoStore]; why != "" && cmd.Flags().Changed("store") {
 		return usagef("%s does not use --store: %s", cmd.Name(), why)
 	}
@@ -156,20 +175,34 @@ func isShortFlags(s string) bool {
 func unmask(s string) string { return strings.TrimPrefix(s, dashMask) }
 
 func unmaskFlags(cmd *cobra.Command) {
-	for _, name := range []string{"store", "project", "session", "subpath", "to", "from", "dir"} {
+	for _, name := range []string{"store", "project", "session", "subpath", "to", "from", "dir", "title", "up-to", "html"} {
 		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), dashMask) {
 			must(f.Value.Set(unmask(f.Value.String())))
 		}
 	}
 }
 
-// unmasked makes a command see its arguments as they were given.
+// refuseEmptyFlags: a flag that is given and empty is a variable that was never
+// set. Taking it for a missing flag would widen what a command does.
+func refuseEmptyFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = usagef("--%s is empty", f.Name)
+		}
+	})
+	return err
+}
+
+// unmasked makes a command see its arguments as they were given. An empty one
+// is refused, as an empty flag is.
 func unmasked(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args = slices.Clone(args)
 		for i := range args {
-			args[i] = unmask(args[i])
+			if args[i] = unmask(args[i]); args[i] == "" {
+				return usagef("an argument is empty")
+			}
 		}
 		return run(cmd, args)
 	}

@@ -27,7 +27,7 @@ func TestHelp(t *testing.T) {
 	out := ok(t)
 	require.Contains(t, out, "Exit codes:")
 	require.Equal(t, out, ok(t, "--help"))
-	for _, cmd := range []string{"ls", "show", "import", "export", "copy", "rm", "verify", "projects", "demo", "version", "completion"} {
+	for _, cmd := range []string{"ls", "info", "show", "subagents", "fork", "rename", "tag", "import", "export", "copy", "rm", "verify", "projects", "demo", "version", "completion"} {
 		require.Contains(t, out, cmd)
 		help := ok(t, cmd, "--help")
 		require.Contains(t, help, "Examples:", cmd)
@@ -43,6 +43,9 @@ func TestUsageErrors(t *testing.T) {
 		{"rm"}, {"rm", "x"}, {"rm", "x", "--all", "-s", "mem:"}, {"rm", "--all", "-s", "mem:"},
 		{"rm", "--older-than", "soon", "-s", "mem:"}, {"rm", "--older-than", "1d", "--all", "--project", "p", "-s", "mem:"},
 		{"rm", "a", "b", "--subpath", "x", "-s", "mem:"}, {"import"}, {"import", "--to", "mem:", "a", "b"},
+		{"tag", "x", "-s", "mem:"}, {"tag", "x", "y", "--clear", "-s", "mem:"}, {"tag", "x", " ", "-s", "mem:"}, {"tag", "x", "y"},
+		{"rename", "x", "-s", "mem:"}, {"rename", "x", " ", "-s", "mem:"}, {"rename", "x", "y"}, {"fork", "x"},
+		{"show", "x", "--json", "--html", "-"}, {"show", "x", "--json", "--bridge"}, {"show", "x", "--all", "--system"},
 		{"copy", "-s", "mem:", "mem:", "mem:"}, {"demo", "-s", "mem:"}, {"export", "x", "s3://bucket", "-s", "mem:"},
 	} {
 		code := exitUsage
@@ -109,4 +112,24 @@ func TestInterrupted(t *testing.T) {
 	r := cliWith(ctx, "", "copy", recordedDir(t), "mem:")
 	require.Equal(t, exitInterrupted, r.code)
 	require.Contains(t, r.stderr, "sessionstore: interrupted\n")
+}
+
+func TestEmptyFlagsAndArgumentsAreRefused(t *testing.T) {
+	home(t)
+	dir := recordedDir(t)
+	for _, args := range [][]string{
+		{"rm", "-s", dir, "--project", "", "--older-than", "0s", "--yes"},
+		{"rm", "-s", dir, "--subpath", "", recordedID, "--yes"},
+		{"rm", "-s", dir, recordedID + "#", "--yes"},
+		{"rm", "-s", dir, "", "--yes"},
+		{"copy", dir, "mem:", "--session", ""},
+		{"copy", dir, ""},
+		{"import", "", "--to", "mem:"},
+		{"ls", "--all", "-s", ""},
+	} {
+		fails(t, exitUsage, args...)
+	}
+	require.Contains(t, ok(t, "ls", "--all", "-s", dir), recordedID)
+	require.Contains(t, fails(t, exitUsage, "ls", "-n", "x"), `"x" is not a number`)
+	require.Contains(t, fails(t, exitUsage, "rm", "-s", dir, "--older-than", "-1d"), "age -1d: write")
 }

@@ -30,6 +30,9 @@ func parseKey(arg string) (sessionstore.Key, error) {
 		}
 	}
 	if sub, ok := strings.CutPrefix(rest, "#"); ok {
+		if sub == "" {
+			return key, usagef("%s names no subpath behind the #", arg)
+		}
 		key.Subpath, err = parseSubpath(sub)
 	}
 	return key, err

@@ -25,12 +25,15 @@ assistant  16:44:04
   ←   <tools-used-before-summary>Loze</tools-used-before-summary>
 `), out)
 	require.Contains(t, out, "    … 4 more lines\n  The agent has finished.\n\nuser  16:44:05\n")
-	require.Contains(t, out, "60 entries, 22 shown; not shown: 19 attachment, 8 queue-operation")
+	require.Contains(t, out, "22 messages; --all shows all entries")
 	require.Contains(t, out, "7 more transcripts in this session (--subagents, or --subpath):\n  subagents/agent-a54a7a95de8336d08\n")
 	require.NotContains(t, out, "\x1b")
 	for line := range strings.Lines(out) {
 		require.LessOrEqual(t, textWidth(strings.TrimSuffix(line, "\n")), 80, line)
 	}
+
+	require.Contains(t, ok(t, "show", "-s", dir, recordedID, "--all"),
+		"60 entries, 22 shown; not shown: 19 attachment, 8 queue-operation")
 
 	full := ok(t, "show", "-s", dir, recordedID, "--full")
 	require.NotContains(t, full, "more lines")
@@ -38,6 +41,7 @@ assistant  16:44:04
 
 	all := ok(t, "show", "-s", dir, recordedID, "--subagents")
 	require.Equal(t, 7, strings.Count(all, "── subagents/agent-"))
+	require.Contains(t, all, "── subagents/agent-a54a7a95de8336d08, general-purpose: Part two ─")
 	require.Contains(t, all, "  → Bash  echo inside-subagent leaf\n  ← inside-subagent leaf\n  Subagent result: 42 leaf\n")
 	fails(t, exitUsage, "show", "-s", dir, recordedID+"#agent-a5", "--subagents")
 }
@@ -170,7 +174,7 @@ func TestUnreadableLinesAreReportedAndNotFatal(t *testing.T) {
 	require.Contains(t, r.stdout, "after")
 	require.Equal(t, 4, strings.Count(r.stderr, "\n"), r.stderr)
 	require.Contains(t, r.stderr, "warning: skipped "+path+":2: ")
-	require.Contains(t, r.stderr, "warning: skipped 4 unreadable lines in all")
+	require.Contains(t, r.stderr, "warning: skipped 4 lines or files in all")
 
 	r = cli(t, "copy", dir, "mem:", "--json")
 	require.Equal(t, exitOK, r.code)

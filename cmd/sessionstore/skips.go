@@ -15,7 +15,7 @@ type skipLog struct {
 	seen  map[string]bool
 	first []skippedLine
 	count int
-	shown bool // in JSON output
+	shown bool // elsewhere, or not wanted
 }
 
 type skippedLine struct {
@@ -66,6 +66,14 @@ func (l *skipLog) json() skipReport {
 	return skipReport{l.count, l.first}
 }
 
+// silence keeps the lines out of the output of a command that reads transcripts
+// for something else than what they say.
+func (l *skipLog) silence() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown = true
+}
+
 // report writes the first few lines and how many there are.
 func (l *skipLog) report(a *app) {
 	const few = 3
@@ -78,6 +86,6 @@ func (l *skipLog) report(a *app) {
 		a.warn("warning: skipped %v", s)
 	}
 	if l.count > few {
-		a.warn("warning: skipped %d unreadable lines in all", l.count)
+		a.warn("warning: skipped %d lines or files in all", l.count)
 	}
 }

@@ -27,6 +27,14 @@ type scheme struct {
 var schemes = []scheme{
 	{"file", "file:DIR", openFile},
 	{"mem", "mem:", openMem},
+	{"postgres", "postgres://…", openPostgres},
+	{"postgresql", "postgresql://…", openPostgres},
+	redisScheme("redis", ""),
+	redisScheme("rediss", ""),
+	redisScheme("redis", "-cluster"),
+	redisScheme("rediss", "-cluster"),
+	redisScheme("redis", "-sentinel"),
+	redisScheme("rediss", "-sentinel"),
 }
 
 // mode says what a command will do with a store.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,10 @@ func TestBadStores(t *testing.T) {
 		text string
 	}{
 		{"s3://bucket/x", exitUsage, `unknown kind of store "s3" in s3://bucket/x; known are file:DIR, mem:`},
-		{"postgres://me:secret@host/db", exitUsage, "postgres://me:xxxxx@host/db"},
+		{"mysql://me:secret@host/db", exitUsage, "mysql://me:xxxxx@host/db"},
+		{"postgres://me:secret@host:port/db", exitUsage, "postgres:"},
+		{"postgres://me@host/db?sslmode=no", exitUsage, "sslmode is invalid"},
+		{"postgres://me@host/db?schema=" + strings.Repeat("x", 64), exitUsage, "the limit is 63"},
 		{"mem:x", exitUsage, "has no name"},
 		{"file:", exitUsage, "the form is file:DIR"},
 		{"file:~bob/x", exitUsage, "only ~ and ~/ are expanded"},

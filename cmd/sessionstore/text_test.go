@@ -86,13 +86,12 @@ func TestFormats(t *testing.T) {
 	require.Equal(t, "''", quoteShell(""))
 }
 
-func TestLongLinesTakeLinearTime(t *testing.T) {
-	start := time.Now()
+// Anything worse than linear would not end before the test times out.
+func TestMegabyteLinesAreWrapped(t *testing.T) {
 	for _, unit := range []string{"x", "word ", "日本 ", "\x1b[31m\x01"} {
 		text := clean(strings.Repeat(unit, 1<<20/len(unit)))
 		n := 0
 		wrap(text, 80, func(string) { n++ })
 		require.Positive(t, n)
 	}
-	require.Less(t, time.Since(start), 20*time.Second)
 }

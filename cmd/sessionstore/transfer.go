@@ -102,7 +102,7 @@ func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transf
 		a.printf("diverged, left out: %s\n", oneLine(d.String()))
 	}
 	if r.Sessions == 0 {
-		a.printf("nothing to copy\n")
+		a.printf("nothing to copy\n") // the source is empty
 		return nil
 	}
 	verb := "added"

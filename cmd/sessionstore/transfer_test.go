@@ -29,6 +29,10 @@ func TestCopyVerifyRoundTrip(t *testing.T) {
 	require.Equal(t, files(t, dir), files(t, to), "byte for byte")
 
 	require.Equal(t, "nothing to copy\n", ok(t, "copy", "mem:", "mem:"))
+	for _, nested := range []string{"file:" + dir + "/p/new", dir + "/p/../p", filepath.Dir(dir), "file:" + dir + "/new?fsync=true"} {
+		require.Contains(t, fails(t, exitUsage, "copy", dir, nested), "lies inside the other", nested)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "p", "new"))
 	require.Contains(t, fails(t, exitUsage, "copy", dir, dir+"/."), "are the same directory")
 	fails(t, exitNotFound, "copy", dir, "mem:", "--session", "nobody")
 }

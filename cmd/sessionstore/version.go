@@ -13,7 +13,7 @@ func newVersion(a *app) *cobra.Command {
 		Short: "Print the version",
 		Long: `Print the version of this program.
 
-JSON fields: version, go, and where the build knows it revision.`,
+JSON fields: version, go, and where the build knows it, revision.`,
 		Example: `  sessionstore version
   sessionstore version --json`,
 		Args:              argCount(0, 0),

@@ -19,7 +19,8 @@ type view struct {
 	width int
 	full  bool
 
-	resultLines int // how much of a tool's result is shown
+	resultLines int  // how much of a tool's result is shown
+	stored      bool // entries come in stored order, not as a conversation
 
 	speaker string   // whose block is open
 	day     string   // of the last time that was printed
@@ -39,14 +40,17 @@ func (v *view) print(line string) {
 	}
 }
 
-// title begins another transcript.
-func (v *view) title(key sessionstore.Key) {
+// title begins another transcript. The label may be empty.
+func (v *view) title(key sessionstore.Key, label string) {
 	if v.began {
 		v.print("")
 	}
 	text := name(key.SessionID)
 	if key.Subpath != "" {
 		text = strings.TrimPrefix(key.String(), key.Main().String()+"#")
+	}
+	if label != "" {
+		text += ", " + label
 	}
 	v.rule(text, v.st.bold)
 	v.speaker, v.began = "", true
@@ -56,13 +60,16 @@ func (v *view) title(key sessionstore.Key) {
 func (v *view) entry(e sessionstore.Entry) {
 	v.total++
 	m := parseMessage(e)
+	if m.meta && v.stored {
+		m.hidden = m.kind + " (meta)"
+	}
 	if m.hidden != "" {
 		v.hidden.add(m.hidden)
 		return
 	}
 	v.shown++
 	if m.speaker == "" {
-		v.separator(m)
+		v.separator(m.mark, v.st.mark)
 		return
 	}
 	for _, part := range m.parts {
@@ -70,11 +77,14 @@ func (v *view) entry(e sessionstore.Entry) {
 	}
 }
 
-func (v *view) separator(m message) {
+// gap marks a place where the conversation is broken.
+func (v *view) gap(mark string) { v.separator(mark, v.st.bad) }
+
+func (v *view) separator(mark string, color func(string) string) {
 	if v.began {
 		v.print("")
 	}
-	v.rule(m.mark, v.st.mark)
+	v.rule(mark, color)
 	v.speaker, v.began = "", true
 }
 
@@ -204,9 +214,15 @@ func (v *view) footer() {
 	if v.began {
 		v.print("")
 	}
-	text := plural(v.total, "entry")
+	text := plural(v.total, "message")
+	if v.stored {
+		text = plural(v.total, "entry")
+	}
 	if rest := v.hidden.String(); rest != "" {
 		text += fmt.Sprintf(", %d shown; not shown: %s", v.shown, rest)
+	}
+	if !v.stored {
+		text += "; --all shows all entries"
 	}
 	v.note(text)
 	v.total, v.shown, v.hidden, v.speaker, v.began = 0, 0, countsOf{}, "", true

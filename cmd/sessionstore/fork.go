@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionstore/sessionstore/session"
+)
+
+type forkOptions struct{ project, upTo, title string }
+
+func newFork(a *app) *cobra.Command {
+	var opts forkOptions
+	cmd := &cobra.Command{
+		Use:   "fork SESSION",
+		Short: "Copy the conversation of a session into a new one",
+		Long: `Copy the conversation of a session into a new session of the same project, and
+print the new id. The copy can be resumed and goes its own way; the source stays
+as it is. Subagents are not copied.
+
+With --up-to the copy ends with that message. "show --json" has the uuids of
+messages.
+
+JSON: one object with sessionId (the new one), projectKey, forkedFrom.`,
+		Example: `  sessionstore fork -s file:backup 814ed2c4
+  sessionstore fork -s file:backup 814ed2c4 --up-to de43742f-5443-4365-b97b-b473bafa0150 --title "another way"`,
+		Args:              argCount(1, 1),
+		ValidArgsFunction: a.completeOneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.fork(cmd.Context(), args[0], opts)
+		},
+	}
+	a.projectFlag(cmd, &opts.project)
+	cmd.Flags().StringVar(&opts.upTo, "up-to", "", "`UUID` of the last message to copy")
+	cmd.Flags().StringVar(&opts.title, "title", "", "`TITLE` of the new session")
+	noFileCompletion(cmd, "up-to", "title")
+	return cmd
+}
+
+type forkJSON struct {
+	SessionID  string `json:"sessionId"`
+	ProjectKey string `json:"projectKey"`
+	ForkedFrom string `json:"forkedFrom"`
+}
+
+func (a *app) fork(ctx context.Context, arg string, opts forkOptions) (err error) {
+	h, err := a.openStore(ctx, writing)
+	if err != nil {
+		return err
+	}
+	defer h.closeInto(&err)
+	key, err := a.findWholeSession(ctx, h, arg, opts.project)
+	if err != nil {
+		return err
+	}
+	id, err := session.Fork(ctx, h.store, key, &session.ForkOptions{UpTo: opts.upTo, Title: opts.title})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(forkJSON{id, key.ProjectKey, key.SessionID})
+	}
+	a.printf("%s\n", id)
+	return nil
+}

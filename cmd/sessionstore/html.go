@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"iter"
+	"os"
+
+	"github.com/sessionstore/sessionstore"
+)
+
+//go:embed page.html.tmpl
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// showHTML writes a session as a page that needs nothing else: no scripts, no
+// fonts, no requests.
+func (a *app) showHTML(ctx context.Context, h *handle, key sessionstore.Key, subpaths []string, opts showOptions) error {
+	p, err := newPage(ctx, h, key, subpaths, opts.conversationOptions)
+	if err != nil {
+		return err
+	}
+	if opts.html == "-" {
+		err = p.write(a.stdout)
+	} else {
+		err = p.writeFile(opts.html)
+	}
+	for _, t := range p.withGaps {
+		a.reportGaps(t)
+	}
+	if err == nil && opts.html != "-" {
+		a.note("wrote %s", opts.html)
+	}
+	return err
+}
+
+// page is what the template shows. What it ranges over is read while it runs,
+// so that one transcript is in memory at a time, and those it lies in.
+type page struct {
+	ctx  context.Context
+	h    *handle
+	opts conversationOptions
+
+	Title string
+	Facts []fact
+	Main  *section
+
+	agents   []*section
+	placed   map[*section]bool
+	withGaps []transcript
+	err      error // what ended a transcript before its end
+}
+
+// section is one transcript of a page.
+type section struct {
+	page *page
+	key  sessionstore.Key
+	// Of a subagent.
+	facts agentFacts
+	Label string
+	Count string
+}
+
+func newPage(ctx context.Context, h *handle, key sessionstore.Key, subpaths []string, opts conversationOptions) (*page, error) {
+	p := &page{ctx: ctx, h: h, opts: opts, placed: make(map[*section]bool)}
+	f, err := readFacts(ctx, h, key.Main())
+	if err != nil {
+		return nil, err
+	}
+	p.Title = "Session " + key.SessionID
+	for _, title := range []string{f.about.CustomTitle, f.about.Summary, f.about.FirstPrompt} {
+		if title != "" {
+			p.Title = title
+			break
+		}
+	}
+	p.Title = cut(oneLineOf(p.Title), 2*maxTextWidth)
+	when := func(ms int64) string { // no age: the page may be read much later
+		if ms == 0 {
+			return ""
+		}
+		return localTime(ms)
+	}
+	for _, l := range f.lines(when) {
+		if l.Text = oneLineOf(l.Text); l.Text != p.Title {
+			p.Facts = append(p.Facts, l)
+		}
+	}
+	if key.Subpath != "" {
+		p.Facts = append(p.Facts, fact{"subpath", oneLine(key.Subpath)})
+	}
+	p.Main = &section{page: p, key: key}
+	agents, err := readAgents(ctx, h, key.Main(), subpaths)
+	for _, f := range agents {
+		p.agents = append(p.agents, p.agentSection(f))
+	}
+	return p, err
+}
+
+func (p *page) agentSection(f agentFacts) *section {
+	key := p.Main.key.Main()
+	key.Subpath = f.subpath
+	label := f.label()
+	if label == "" {
+		label = f.id
+	}
+	return &section{
+		page: p, key: key, facts: f,
+		Label: cut(oneLineOf(label), maxTextWidth), Count: plural(f.entries, "entry"),
+	}
+}
+
+func (p *page) write(w *bufio.Writer) error {
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return w.Flush()
+}
+
+// writeFile writes a file that only its owner can read, as stores do.
+func (p *page) writeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := p.write(bufio.NewWriterSize(f, 64<<10)); err != nil {
+		f.Close()
+		return fmt.Errorf("%s is incomplete: %w", path, err)
+	}
+	return f.Close()
+}
+
+// startedBy yields the subagents that a tool call started, each only once.
+func (p *page) startedBy(toolUse string) []*section {
+	var list []*section
+	for _, s := range p.agents {
+		if toolUse != "" && s.facts.toolUse == toolUse && !p.placed[s] {
+			p.placed[s] = true
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Others yields the subagents that no tool call on the page has started.
+func (p *page) Others() iter.Seq[*section] {
+	return func(yield func(*section) bool) {
+		for _, s := range p.agents {
+			if p.placed[s] {
+				continue
+			}
+			p.placed[s] = true
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// HasOthers is asked when the main transcript has been written.
+func (p *page) HasOthers() bool { return len(p.placed) < len(p.agents) }
+
+// Blocks yields what is shown of a transcript. An error is kept in the page and
+// ends everything.
+func (s *section) Blocks() iter.Seq[block] {
+	return func(yield func(block) bool) {
+		p := s.page
+		if p.err != nil {
+			return
+		}
+		t, err := openTranscript(p.ctx, p.h, s.key, p.opts)
+		if err != nil {
+			p.err = err
+			return
+		}
+		if len(t.gaps) > 0 {
+			p.withGaps = append(p.withGaps, transcript{key: s.key, gaps: t.gaps})
+		}
+		b := blocks{page: p, stored: t.stored, anchors: s == p.Main, tools: make(map[string]string)}
+		for it, err := range t.items {
+			if err != nil {
+				p.err = err
+				return
+			}
+			block, shown := b.of(it)
+			if shown && !yield(block) || p.err != nil {
+				return
+			}
+		}
+	}
+}

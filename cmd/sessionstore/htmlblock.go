@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"html/template"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// block is one entry on a page. Its texts are clean; the template escapes them.
+type block struct {
+	Kind    string // user, assistant, note or mark
+	ID      string // of the element, empty if it needs none
+	Speaker string // empty if the block before is of the same one
+	Time    string // for machines
+	Clock   string // for people
+	Mark    string // of a mark
+	Broken  bool   // the mark is a gap
+	Parts   []pagePart
+}
+
+// pagePart is one part of a block. Exactly one of its kinds has a value.
+type pagePart struct {
+	Text     []paragraph
+	Thinking string
+	Tool     *toolPart
+	Result   *resultPart
+	Image    template.URL
+	Other    string
+	Agents   []*section // that the tool call has started
+}
+
+type toolPart struct{ Name, Summary, Input string }
+
+type resultPart struct {
+	Name, Summary, Text string
+	Failed              bool
+	Images              []template.URL
+}
+
+// blocks makes the blocks of one transcript.
+type blocks struct {
+	page    *page
+	stored  bool
+	anchors bool // messages get ids; those of other transcripts may repeat them
+	speaker string
+	day     string
+	tools   map[string]string // names by id, for the results
+}
+
+func (b *blocks) of(it item) (block, bool) {
+	if it.gap != nil {
+		b.speaker = ""
+		return block{Kind: "mark", Mark: it.gapMark(), Broken: true}, true
+	}
+	m := parseMessage(it.entry)
+	if m.hidden != "" || m.meta && b.stored {
+		return block{}, false
+	}
+	if m.speaker == "" {
+		b.speaker = ""
+		return block{Kind: "mark", Mark: oneLineOf(m.mark)}, true
+	}
+	out := block{Kind: kindOf(m.speaker)}
+	if b.anchors {
+		out.ID = elementID(it.entry.UUID())
+	}
+	// A result is an answer to the assistant, so it opens no block of the user.
+	onlyResults := true
+	for _, p := range m.parts {
+		onlyResults = onlyResults && p.kind == partResult
+		out.Parts = append(out.Parts, b.part(p))
+	}
+	if onlyResults {
+		out.Kind = "assistant"
+		return out, true
+	}
+	if m.speaker != b.speaker {
+		b.speaker, out.Speaker = m.speaker, m.speaker
+		out.Time, out.Clock = b.clock(m.time)
+	}
+	return out, true
+}
+
+func kindOf(speaker string) string {
+	switch speaker {
+	case speakerUser, speakerAssistant:
+		return speaker
+	}
+	return "note"
+}
+
+// elementID makes messages addressable: page.html#UUID.
+func elementID(uuid string) string {
+	if uuidForm.MatchString(uuid) {
+		return uuid
+	}
+	return ""
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+
+func (b *blocks) clock(t time.Time) (machine, people string) {
+	if t.IsZero() {
+		return "", ""
+	}
+	t = t.Local()
+	people = t.Format(time.TimeOnly)
+	if day := t.Format(time.DateOnly); day != b.day {
+		b.day = day
+		people = day + " " + people
+	}
+	return t.Format(time.RFC3339), people
+}
+
+func (b *blocks) part(p part) pagePart {
+	const nameWidth, summaryWidth = 40, 160
+	switch p.kind {
+	case partText:
+		return pagePart{Text: markup(clean(p.text))}
+	case partThinking:
+		return pagePart{Thinking: trimmed(p.text)}
+	case partTool:
+		id := stringOf(p.block, "id")
+		tool := &toolPart{
+			Name: cut(oneLineOf(p.name), nameWidth), Summary: cut(oneLineOf(p.text), summaryWidth),
+			Input: toolInputText(p.block.Get("input")),
+		}
+		b.tools[id] = tool.Name
+		return pagePart{Tool: tool, Agents: b.page.startedBy(id)}
+	case partResult:
+		r := &resultPart{
+			Name: b.tools[stringOf(p.block, "tool_use_id")], Text: trimmed(p.text), Failed: p.failed,
+			Images: resultImages(p.block.Get("content")),
+		}
+		r.Summary = cut(oneLineOf(r.Text), summaryWidth)
+		return pagePart{Result: r}
+	}
+	if image := imageURL(p.block); image != "" {
+		return pagePart{Image: image}
+	}
+	return pagePart{Other: oneLineOf(p.text)}
+}
+
+func trimmed(text string) string { return strings.Trim(clean(text), "\n") }
+
+// toolInputText writes the input of a tool call as readable as it can be: one
+// text as it is, anything else as JSON.
+func toolInputText(input gjson.Result) string {
+	if command := input.Get("command"); command.Type == gjson.String && len(input.Map()) == 1 {
+		return trimmed(command.String())
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, []byte(input.Raw), "", "  "); err != nil || input.Raw == "{}" {
+		return trimmed(input.Raw)
+	}
+	return clean(out.String())
+}
+
+func resultImages(content gjson.Result) (list []template.URL) {
+	if !content.IsArray() {
+		return nil
+	}
+	content.ForEach(func(_, block gjson.Result) bool {
+		if image := imageURL(block); image != "" {
+			list = append(list, image)
+		}
+		return true
+	})
+	return list
+}
+
+// imageURL returns the image of a block with its data. Kinds that can hold
+// scripts or links are not among those it takes.
+func imageURL(block gjson.Result) template.URL {
+	if block.Get("type").String() != "image" {
+		return ""
+	}
+	kind, data := stringOf(block, "source.media_type"), stringOf(block, "source.data")
+	switch kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		if data != "" && isBase64(data) {
+			return template.URL("data:" + kind + ";base64," + data)
+		}
+	}
+	return ""
+}
+
+func isBase64(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/', c == '=':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/session"
+)
+
+func newRename(a *app) *cobra.Command {
+	var project string
+	cmd := &cobra.Command{
+		Use:   "rename SESSION TITLE",
+		Short: "Give a session a title",
+		Long: `Give a session a title. An entry is appended to its main transcript; nothing in
+it is changed.
+
+JSON: one object with sessionId, projectKey, title.`,
+		Example: `  sessionstore rename -s file:backup 814ed2c4 "count the leaves"
+  sessionstore rename -s file:backup -- 814ed2c4 --title-with-dashes`,
+		Args:              argCount(2, 2),
+		ValidArgsFunction: a.completeOneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			title := strings.TrimSpace(args[1])
+			if title == "" {
+				return usagef("the title is empty")
+			}
+			return a.change(cmd.Context(), args[0], project, func(ctx context.Context, h *handle, key sessionstore.Key) error {
+				return a.rename(ctx, h, key, title)
+			})
+		},
+	}
+	a.projectFlag(cmd, &project)
+	return cmd
+}
+
+func (a *app) rename(ctx context.Context, h *handle, key sessionstore.Key, title string) error {
+	if err := session.Rename(ctx, h.store, key, title); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(changedJSON{SessionID: key.SessionID, ProjectKey: key.ProjectKey, Title: title})
+	}
+	a.printf("renamed %v: %s\n", key, oneLine(title))
+	return nil
+}
+
+// changedJSON is what rename and tag print.
+type changedJSON struct {
+	SessionID  string  `json:"sessionId"`
+	ProjectKey string  `json:"projectKey"`
+	Title      string  `json:"title,omitempty"`
+	Tag        *string `json:"tag,omitempty"`
+}
+
+// change changes one session of a store that was named as one to write to.
+func (a *app) change(ctx context.Context, arg, project string, do func(context.Context, *handle, sessionstore.Key) error) (err error) {
+	h, err := a.openStore(ctx, writing)
+	if err != nil {
+		return err
+	}
+	defer h.closeInto(&err)
+	key, err := a.findWholeSession(ctx, h, arg, project)
+	if err != nil {
+		return err
+	}
+	return do(ctx, h, key)
+}
