@@ -87,9 +87,7 @@ func (b *batch) pushes(list string) [][]any {
 // Append adds a batch at the end of a transcript.
 func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sessionstore.Entry) error {
 	st := &step{s: s, key: key, mode: "pushed"}
-	predicted := st.predict(entries)
 	checked, err := sessionstore.Check(key, entries)
-	<-predicted
 	if err := begin(ctx, err); err != nil {
 		return opError("append", key, err)
 	}
@@ -121,8 +119,8 @@ type step struct {
 	key     sessionstore.Key
 	names   names
 	batch   *batch
-	mode    string // how the entries travel, see lua/append.lua
-	stage   string
+	mode    string // how the entries travel: "pushed", "staged" ahead, or "here" with the script
+	stage   string // the list of a staged batch
 	id      batchID
 	guess   folded                    // where the transcript stands, as far as this handle knows
 	next    sessionstore.SummaryState // its summary with this batch
@@ -139,6 +137,7 @@ type done struct {
 	repeats       []int // and the entries that were not added, counted from 1
 }
 
+// prepare makes what all attempts send.
 func (st *step) prepare(checked []sessionstore.Checked, id batchID) {
 	st.names = st.s.names(st.key)
 	st.batch = newBatch(checked)
@@ -147,9 +146,7 @@ func (st *step) prepare(checked []sessionstore.Checked, id batchID) {
 		st.mode = "staged"
 		st.stage = st.s.base(st.key.ProjectKey, st.key.SessionID) + ":stage/" + hex.EncodeToString(id[:])
 	}
-	if len(st.batch.lines) < len(checked) {
-		<-st.predict(st.batch.lines) // it was made with the repeats
-	}
+	st.predict()
 }
 
 // run makes one attempt, and takes note of its outcome.

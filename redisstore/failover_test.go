@@ -160,11 +160,15 @@ func TestWaitingNeedsReplicas(t *testing.T) {
 }
 
 func TestConfirmSeesALostAppend(t *testing.T) {
-	s := single(t).open(t, Options{}, nil)
-	s.replicas = 1
+	s := single(t).open(t, Options{WaitTimeout: 10 * time.Millisecond}, nil)
 	n := s.names(mainKey)
-	err := s.confirm(t.Context(), n, done{after: 1, generation: "g"})
-	require.ErrorIs(t, err, errAgain)
+	appendTo(t, s, mainKey, user("1"))
+	s.replicas = 1
+	require.ErrorIs(t, s.confirm(t.Context(), n, done{after: 1, generation: "g"}), errAgain)
+	r, err := parseRow(s.client.HGet(t.Context(), n.meta, n.field).Val())
+	require.NoError(t, err)
+	require.ErrorIs(t, s.confirm(t.Context(), n, done{after: 2, generation: r.generation}), errAgain)
+	require.ErrorContains(t, s.confirm(t.Context(), n, done{after: 1, generation: r.generation}), "0 of 1 replicas")
 }
 
 // While a slot moves to another node, each key of a session is here or there.

@@ -278,6 +278,8 @@ func useAll(t *testing.T, s *Store) {
 	require.NoError(t, err)
 	_, err = s.ListSubkeys(t.Context(), "p", "s")
 	require.NoError(t, err)
+	_, err = s.ListOrphans(t.Context(), "p")
+	require.NoError(t, err)
 	_, err = s.Repair(t.Context(), "p")
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), at("p", "s", "a")))

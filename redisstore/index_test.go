@@ -228,7 +228,11 @@ func TestSummariesOfSeveralWriters(t *testing.T) {
 		}
 		for n := range 6 {
 			for i, h := range []*Store{s, other} {
-				e := bare(fmt.Sprint(n, i))
+				// Each writes something of its own, so that no state can stand for both.
+				e := bare(fmt.Sprint(n))
+				if i == 1 {
+					e = sessionstore.Entry(fmt.Sprintf(`{"type":"tag","tag":"tag %d"}`, n))
+				}
 				appendTo(t, h, mainKey, e, user("repeated"))
 				if n+i == 0 {
 					all = append(all, e, user("repeated"))
@@ -259,6 +263,33 @@ func TestSummaryIsCurrentAfterATakeover(t *testing.T) {
 	appendTo(t, third, mainKey, bare("4"))
 	folded, count = foldedTo(t, s)
 	require.Equal(t, []int{4, 4}, []int{folded, count})
+}
+
+func TestSummaryOfAWriterThatIsBehind(t *testing.T) {
+	b := single(t)
+	s := b.open(t, Options{}, nil)
+	appendTo(t, s, mainKey, bare("1"))
+	appendTo(t, b.again(t, s, Options{}, nil), mainKey, sessionstore.Entry(`{"type":"tag","tag":"of the other"}`))
+	appendTo(t, s, mainKey, bare("2"))
+	require.Contains(t, summary(t, s), "of the other")
+}
+
+func TestSummaryOfARecreatedTranscript(t *testing.T) {
+	b := single(t)
+	s := b.open(t, Options{}, nil)
+	other := b.again(t, s, Options{}, nil)
+	appendTo(t, s, mainKey, bare("old"))
+	require.NoError(t, other.Delete(t.Context(), mainKey))
+	appendTo(t, other, mainKey, user("new")) // as many entries as before
+	appendTo(t, s, mainKey, user("2"))
+	require.NotContains(t, summary(t, s), "old")
+}
+
+func TestSummaryWithoutRepeatsOfTheBatch(t *testing.T) {
+	s := single(t).open(t, Options{}, nil)
+	appendTo(t, s, mainKey,
+		sessionstore.Entry(`{"uuid":"1","customTitle":"first"}`), sessionstore.Entry(`{"uuid":"1","customTitle":"second"}`))
+	require.Contains(t, summary(t, s), "first")
 }
 
 func TestUnreadableSummaryIsMadeAnew(t *testing.T) {

@@ -72,21 +72,8 @@ func (s *Store) mains(ctx context.Context, project string, summaries bool) ([]*m
 	if err != nil || len(notes) == 0 {
 		return nil, err
 	}
-	fields := []string{"v", mainField}
-	if summaries {
-		fields = append(fields, "s")
-	}
 	ids := slices.Collect(maps.Keys(notes))
-	var cmds []*redis.SliceCmd
-	err = s.retry(ctx, func() error {
-		pipe := s.client.Pipeline()
-		cmds = cmds[:0]
-		for _, id := range ids {
-			cmds = append(cmds, pipe.HMGet(ctx, s.metaKey(project, id), fields...))
-		}
-		_, err := pipe.Exec(ctx)
-		return err
-	})
+	cmds, err := s.askMains(ctx, project, ids, summaries)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +96,25 @@ func (s *Store) mains(ctx context.Context, project string, summaries bool) ([]*m
 	return mains, nil
 }
 
-// parseMain reads the fields that mains has asked for. A session that is there
+// askMains asks all sessions at once.
+func (s *Store) askMains(ctx context.Context, project string, ids []string, summaries bool) ([]*redis.SliceCmd, error) {
+	fields := []string{"v", mainField}
+	if summaries {
+		fields = append(fields, "s")
+	}
+	cmds := make([]*redis.SliceCmd, len(ids))
+	err := s.retry(ctx, func() error {
+		pipe := s.client.Pipeline()
+		for i, id := range ids {
+			cmds[i] = pipe.HMGet(ctx, s.metaKey(project, id), fields...)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	return cmds, err
+}
+
+// parseMain reads the fields that askMains has asked for. A session that is there
 // without a main transcript has a count of 0.
 func parseMain(id string, values []any) (m *mainInfo, there bool, err error) {
 	text := func(i int) string { t, _ := values[i].(string); return t }

@@ -154,14 +154,20 @@ func FuzzKeysAreInjective(f *testing.F) {
 
 func TestPrefixesAreApart(t *testing.T) {
 	b := single(t)
-	s := b.open(t, Options{}, nil)
-	other := b.open(t, Options{Prefix: s.prefix + "x"}, nil)
-	appendTo(t, s, mainKey, user("1"))
-	appendTo(t, other, at("p", "other", ""), user("1"))
-	require.Equal(t, []string{"s"}, sessions(t, s, "p"))
-	report, err := s.Repair(t.Context(), "")
-	require.NoError(t, err)
-	require.Equal(t, RepairReport{Sessions: 1}, report)
+	first := b.open(t, Options{}, nil)
+	prefixes := []string{first.prefix, first.prefix + "x", first.prefix + "*", first.prefix + "[x]", first.prefix + "?"}
+	var stores []*Store
+	for i, prefix := range prefixes {
+		s := b.open(t, Options{Prefix: prefix}, nil)
+		appendTo(t, s, at("p", fmt.Sprint("s", i), ""), user("1"))
+		stores = append(stores, s)
+	}
+	for i, s := range stores {
+		report, err := s.Repair(t.Context(), "")
+		require.NoError(t, err)
+		require.Equal(t, RepairReport{Sessions: 1}, report)
+		require.Equal(t, []string{fmt.Sprint("s", i)}, sessions(t, s, "p"))
+	}
 }
 
 func TestAppendSurvivesScriptFlush(t *testing.T) {
@@ -264,7 +270,10 @@ func TestStagedBatchesAreWhole(t *testing.T) {
 			want = append(append(want, batch...), bare("new"), bare(strings.Repeat("long", 100)))
 			requireLoad(t, s, mainKey, want...)
 		}
-		require.Empty(t, slices.DeleteFunc(b.keys(t, s.prefix), func(k string) bool { return !strings.Contains(k, ":stage/") }))
+		for _, name := range b.keys(t, s.prefix) {
+			require.NotContains(t, name, ":stage/")
+			require.EqualValues(t, -1, s.client.PTTL(t.Context(), name).Val(), "%s is for good", name)
+		}
 	})
 }
 
@@ -278,6 +287,23 @@ func TestRetriedStagedBatchIsStoredOnce(t *testing.T) {
 	appendTo(t, s, mainKey, batch...)
 	appendTo(t, s, mainKey, bare("c"))
 	requireLoad(t, s, mainKey, append(batch, bare("c"))...)
+}
+
+func TestStagedEntriesThatAreGoneAreNotMissed(t *testing.T) {
+	s := single(t).open(t, Options{}, nil)
+	s.stageAbove = 10
+	checked, err := sessionstore.Check(mainKey, []sessionstore.Entry{user("1"), user("2")})
+	require.NoError(t, err)
+	st := &step{s: s, key: mainKey}
+	st.prepare(checked, batchID{})
+	require.NoError(t, st.sendAhead(t.Context()))
+	require.NoError(t, s.client.LPop(t.Context(), st.stage).Err())
+	pipe := s.client.Pipeline()
+	st.eval(t.Context(), pipe, "token")
+	_, err = pipe.Exec(t.Context())
+	require.ErrorContains(t, err, "STAGED")
+	require.True(t, passing(err))
+	requireLoad(t, s, mainKey)
 }
 
 func TestNoKeyIsLeftAfterDelete(t *testing.T) {

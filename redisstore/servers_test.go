@@ -93,7 +93,7 @@ func (s *server) client() *redis.Client {
 }
 
 func (s *server) backend() backend {
-	return backendOf(&redis.UniversalOptions{Addrs: []string{s.addr}})
+	return backendOf(&redis.UniversalOptions{Addrs: []string{s.addr}}).alone()
 }
 
 // do sends one command and returns the answer as text.
@@ -144,7 +144,7 @@ func clusterOf(nodes []*server) backend {
 	for _, n := range nodes {
 		addrs = append(addrs, n.addr)
 	}
-	return backendOf(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true})
+	return backendOf(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true}).alone()
 }
 
 // sentinels watch a master and its replica.
@@ -189,7 +189,7 @@ func startSentinel(tb testing.TB) (*sentinels, backend) {
 		}
 		return true
 	}
-	return &sentinels{master, replica, agreed}, backendOf(&redis.UniversalOptions{Addrs: addrs, MasterName: "main"})
+	return &sentinels{master, replica, agreed}, backendOf(&redis.UniversalOptions{Addrs: addrs, MasterName: "main"}).alone()
 }
 
 func startSentinelProcess(tb testing.TB, conf string) *server {

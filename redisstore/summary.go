@@ -52,34 +52,14 @@ func (c *summaryCache) drop(key sessionstore.Key) {
 	delete(c.m, key)
 }
 
-// foldAside is the size of a batch from which on another processor folds it:
-// checking and folding take about the same time, and together longer than Redis
-// needs.
-const foldAside = 16 << 10
-
 // predict prepares the summary that the transcript will have with this batch,
-// if it stands where this handle believes. It may be used when the channel is
-// closed, and not before.
-func (st *step) predict(entries []sessionstore.Entry) <-chan struct{} {
-	ready := make(chan struct{})
-	size := 0
-	for _, e := range entries {
-		size += len(e)
+// if it stands where this handle believes.
+func (st *step) predict() {
+	if st.key.Subpath == "" {
+		st.guess = st.s.summaries.get(st.key)
+		st.next = fold(st.guess.state, st.batch.lines)
+		st.summary, _ = st.next.MarshalJSON() // never fails
 	}
-	work := func() {
-		defer close(ready)
-		if st.key.Subpath == "" && len(entries) > 0 {
-			st.guess = st.s.summaries.get(st.key)
-			st.next = fold(st.guess.state, entries)
-			st.summary, _ = st.next.MarshalJSON() // never fails
-		}
-	}
-	if size < foldAside || st.key.Subpath != "" {
-		work()
-	} else {
-		go work()
-	}
-	return ready
 }
 
 func fold(state sessionstore.SummaryState, lines []sessionstore.Entry) sessionstore.SummaryState {
