@@ -110,6 +110,8 @@ type Checked struct {
 	// Type and UUID are the decoded fields, empty where there is none. They
 	// may share bytes with the entry.
 	Type, UUID []byte
+
+	fields entryFields // for SummaryState.FoldChecked
 }
 
 // Check is the first thing that a store does in Append: it validates the key
@@ -138,23 +140,14 @@ func check(e Entry) (Checked, error) {
 	if len(e) > MaxEntryLen {
 		return c, fmt.Errorf("%w: %d bytes, the limit is %d", ErrInvalidEntry, len(e), MaxEntryLen)
 	}
-	var typ, uuid []byte
-	err := jsonscan.Object(e, func(k, v []byte) {
-		switch {
-		case jsonscan.KeyIs(k, "type"):
-			typ = v
-		case jsonscan.KeyIs(k, "uuid"):
-			uuid = v
-		}
-	})
-	if err != nil {
-		return c, fmt.Errorf("%w: %w", ErrInvalidEntry, err)
+	if err := jsonscan.Object(e, c.fields.member); err != nil {
+		return Checked{}, fmt.Errorf("%w: %w", ErrInvalidEntry, err)
 	}
-	if jsonscan.IsString(typ) {
-		c.Type = jsonscan.Unquote(typ)
+	if jsonscan.IsString(c.fields.typ) {
+		c.Type = jsonscan.Unquote(c.fields.typ)
 	}
-	if jsonscan.IsString(uuid) {
-		c.UUID = jsonscan.Unquote(uuid)
+	if jsonscan.IsString(c.fields.uuid) {
+		c.UUID = jsonscan.Unquote(c.fields.uuid)
 	}
 	c.Line = e.Line()
 	return c, nil

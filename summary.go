@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -137,6 +138,19 @@ func FoldSummary(state json.RawMessage, entries []Entry) (json.RawMessage, error
 	return s.MarshalJSON()
 }
 
+// Members yields the members of the JSON form that this version knows, in its
+// order: the name, and the value as JSON text. Stores that keep them apart use
+// it.
+func (s *SummaryState) Members() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for i, v := range s.values {
+			if v != "" && !yield(summaryFields[i].name, v) {
+				return
+			}
+		}
+	}
+}
+
 // MarshalJSON returns the JSON form, one line. Equal states give equal bytes.
 func (s SummaryState) MarshalJSON() ([]byte, error) {
 	size := len(s.rest) + 2
@@ -210,10 +224,17 @@ func jsonType(value []byte) string {
 // bytes, and allocates only when the state changes or while the first prompt is
 // being looked for. An entry that [Entry.Validate] refuses changes nothing.
 func (s *SummaryState) Fold(e Entry) {
-	var f foldFields
-	if jsonscan.Object(e, f.member) != nil {
-		return
+	var f entryFields
+	if jsonscan.Object(e, f.member) == nil {
+		s.fold(&f)
 	}
+}
+
+// FoldChecked is [SummaryState.Fold] for an entry that [Check] has scanned
+// already, which spares it a second scan.
+func (s *SummaryState) FoldChecked(c *Checked) { s.fold(&c.fields) }
+
+func (s *SummaryState) fold(f *entryFields) {
 	if s.values[sumIsSidechain] == "" {
 		s.values[sumIsSidechain] = strconv.FormatBool(isTrue(f.isSidechain))
 	}
@@ -250,18 +271,21 @@ func (s *SummaryState) last(field int, value []byte) {
 	}
 }
 
-// foldFields are the top-level values of an entry that the fold reads.
-type foldFields struct {
-	typ, timestamp, message, cwd, isSidechain, isMeta, isCompactSummary []byte
-	customTitle, aiTitle, lastPrompt, summary, gitBranch, tag           []byte
+// entryFields are the top-level values of an entry that stores and the fold
+// read.
+type entryFields struct {
+	uuid, typ, timestamp, message, cwd, isSidechain, isMeta, isCompactSummary []byte
+	customTitle, aiTitle, lastPrompt, summary, gitBranch, tag                 []byte
 }
 
-func (f *foldFields) member(key, value []byte) {
+func (f *entryFields) member(key, value []byte) {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = jsonscan.Unquote(key)
 	}
 	switch string(name) {
+	case "uuid":
+		f.uuid = value
 	case "type":
 		f.typ = value
 	case "timestamp":

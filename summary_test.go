@@ -400,3 +400,26 @@ func decodeLines[T any](t *testing.T, file string) []T {
 	}
 	return values
 }
+
+// Check and the fold share one scan; the result is that of a scan of its own.
+func TestFoldCheckedIsFold(t *testing.T) {
+	for _, text := range []string{
+		`{"type":"user","uuid":"u","cwd":"/x","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":"hi"}}`,
+		"{\"type\":\n\"tag\",\"tag\":\"t\",\r\n\"customTitle\":\"c\"}", `{"\u0074ype":"user","isSidechain":true,"isSidechain":false}`, `{}`,
+	} {
+		batch, err := sessionstore.Check(key("p", "s"), entries(text))
+		require.NoError(t, err)
+		var checked, scanned sessionstore.SummaryState
+		checked.FoldChecked(&batch[0])
+		scanned.Fold(sessionstore.Entry(text))
+		require.Equal(t, scanned, checked, text)
+
+		data, err := checked.MarshalJSON()
+		require.NoError(t, err)
+		var members []string
+		for name, value := range checked.Members() {
+			members = append(members, `"`+name+`":`+value)
+		}
+		require.Equal(t, string(data), "{"+strings.Join(members, ",")+"}")
+	}
+}

@@ -121,12 +121,12 @@ func (s *Store) store(key sessionstore.Key, batch []sessionstore.Checked, landed
 		size += len(c.Line)
 	}
 	slab := make([]byte, 0, size) // one allocation holds the whole batch
-	for _, c := range fresh {
+	for i, c := range fresh {
 		start := len(slab)
 		slab = append(slab, c.Line...)
 		t.entries = append(t.entries, sessionstore.Entry(slab[start:len(slab):len(slab)]))
 		if key.Subpath == "" {
-			t.summary.Fold(t.entries[len(t.entries)-1])
+			t.summary.FoldChecked(&fresh[i])
 		}
 	}
 	if key.Subpath == "" && len(fresh) > 0 {

@@ -161,7 +161,8 @@ func (s *Store) split(key sessionstore.Key, batch []sessionstore.Checked, id bat
 		args *appendArgs
 		seen idset.Set
 	)
-	for i, c := range batch {
+	for i := range batch {
+		c := &batch[i]
 		dedupe := id.entry(i)
 		if len(c.UUID) > 0 {
 			dedupe = idset.Of(c.UUID)
@@ -177,7 +178,7 @@ func (s *Store) split(key sessionstore.Key, batch []sessionstore.Checked, id bat
 		args.entries = append(args.entries, string(c.Line))
 		args.bytes += len(c.Line)
 		if key.Subpath == "" {
-			args.summary.add(len(args.entries), c.Line)
+			args.summary.add(len(args.entries), c)
 		}
 	}
 	return all

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/sessionstore/sessionstore"
-	"github.com/sessionstore/sessionstore/internal/jsonscan"
 )
 
 // The summary of a session is the fold of its main transcript
@@ -84,43 +83,33 @@ var untagged = func() (s sessionstore.SummaryState) {
 const noTag = `""`
 
 // add takes in what the entry at an index, which counts from 1, contributes.
-func (c *contributions) add(index int, entry sessionstore.Entry) {
+func (c *contributions) add(index int, entry *sessionstore.Checked) {
 	state := untagged
-	state.Fold(entry)
-	data, err := state.MarshalJSON()
-	if err != nil { // it has no way to fail
-		return
-	}
-	field := 0
-	_ = jsonscan.Object(data, func(key, value []byte) { // MarshalJSON writes objects, in this order
-		for at := field; at < fields; at++ {
-			if jsonscan.KeyIs(key, summaryMembers[at].name) {
-				for ; field < at; field++ {
-					c.put(index, field, nil)
-				}
-				c.put(index, at, value)
-				field = at + 1
-				return
+	state.FoldChecked(entry)
+	var values [fields]string
+	for name, value := range state.Members() {
+		for field, m := range summaryMembers {
+			if m.name == name {
+				values[field] = value
 			}
 		}
-	})
-	for ; field < fields; field++ {
-		c.put(index, field, nil)
+	}
+	for field, value := range values {
+		c.put(index, field, value)
 	}
 }
 
 // put takes in the value of a member after an entry has been folded alone.
-func (c *contributions) put(index, field int, value []byte) {
+func (c *contributions) put(index, field int, value string) {
 	rule := summaryMembers[field].rule
 	switch {
-	case rule == tag && string(value) == noTag, rule != tag && value == nil:
+	case rule == tag && value == noTag, rule != tag && value == "":
 		return
 	case field == isSidechainField && index > 1:
 		return // only the very first entry decides
 	}
-	if c.seen[field] == nil || *c.seen[field] != string(value) {
-		text := string(value) // most entries repeat what the one before says
-		c.seen[field] = &text
+	if c.seen[field] == nil || *c.seen[field] != value {
+		c.seen[field] = &value // most entries repeat what the one before says
 	}
 	c.index = append(c.index, int32(index))
 	c.field = append(c.field, int32(field))

@@ -32,7 +32,7 @@ type batchID [16]byte
 
 // batch is what an append sends.
 type batch struct {
-	lines []sessionstore.Entry
+	lines []*sessionstore.Checked
 	bytes int
 	ids   []idset.ID
 	mask  []byte // see step.eval
@@ -43,13 +43,14 @@ type batch struct {
 // newBatch leaves out entries that repeat another one of the batch.
 func newBatch(checked []sessionstore.Checked) *batch {
 	b := &batch{
-		lines: make([]sessionstore.Entry, 0, len(checked)),
+		lines: make([]*sessionstore.Checked, 0, len(checked)),
 		ids:   make([]idset.ID, 0, len(checked)),
 		mask:  make([]byte, 1, 1+len(checked)),
 		sizes: make([]byte, 0, 4*len(checked)),
 	}
 	var seen idset.Set
-	for _, c := range checked {
+	for i := range checked {
+		c := &checked[i]
 		if len(c.UUID) > 0 {
 			id := idset.Of(c.UUID)
 			if !seen.Add(id) {
@@ -61,7 +62,7 @@ func newBatch(checked []sessionstore.Checked) *batch {
 			b.bare = true
 			b.mask = append(b.mask, '0')
 		}
-		b.lines = append(b.lines, c.Line)
+		b.lines = append(b.lines, c)
 		b.bytes += len(c.Line)
 		b.sizes = binary.LittleEndian.AppendUint32(b.sizes, uint32(len(c.Line)))
 	}
@@ -72,7 +73,8 @@ func newBatch(checked []sessionstore.Checked) *batch {
 func (b *batch) pushes(list string) [][]any {
 	var all [][]any
 	size := 0
-	for i, line := range b.lines {
+	for i, c := range b.lines {
+		line := c.Line
 		if n := len(all); n == 0 || len(all[n-1]) == pushArgs+2 || size+len(line) > pushBytes {
 			all = append(all, append(make([]any, 0, 2+min(pushArgs, len(b.lines)-i)), "rpush", list))
 			size = 0
@@ -238,7 +240,8 @@ func (st *step) eval(ctx context.Context, pipe redis.Pipeliner, token string) *r
 		st.s.ttl.Milliseconds(), st.guess.generation, st.guess.count, st.summary, st.key.ProjectKey, st.key.SessionID,
 	})
 	if st.mode == "here" {
-		for _, line := range b.lines {
+		for _, c := range b.lines {
+			line := c.Line
 			args = append(args, []byte(line))
 		}
 	}

@@ -62,9 +62,9 @@ func (st *step) predict() {
 	}
 }
 
-func fold(state sessionstore.SummaryState, lines []sessionstore.Entry) sessionstore.SummaryState {
-	for _, e := range lines {
-		state.Fold(e)
+func fold(state sessionstore.SummaryState, lines []*sessionstore.Checked) sessionstore.SummaryState {
+	for _, c := range lines {
+		state.FoldChecked(c)
 	}
 	return state
 }
@@ -92,14 +92,14 @@ func (st *step) learn(d done) {
 }
 
 // added returns the entries of the batch that have been added.
-func (st *step) added(d done) []sessionstore.Entry {
+func (st *step) added(d done) []*sessionstore.Checked {
 	if d.after == d.before {
 		return nil
 	}
 	if len(d.repeats) == 0 {
 		return st.batch.lines
 	}
-	var added []sessionstore.Entry
+	var added []*sessionstore.Checked
 	next := 0
 	for i, e := range st.batch.lines {
 		if next < len(d.repeats) && d.repeats[next] == i+1 {
