@@ -203,9 +203,8 @@ func TestCancelledContextEndsRetries(t *testing.T) {
 	wireOf(s).cut(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
-	require.Error(t, s.Append(ctx, mainKey, []sessionstore.Entry{bare("t")}))
-	require.Less(t, time.Since(start), 5*time.Second)
+	// It would go on for a minute, and the error would be that of the network.
+	require.ErrorIs(t, s.Append(ctx, mainKey, []sessionstore.Entry{bare("t")}), context.DeadlineExceeded)
 	wireOf(s).cut(false)
 	appendTo(t, s, mainKey, bare("t"))
 	requireLoad(t, s, mainKey, bare("t"))

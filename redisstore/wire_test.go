@@ -15,7 +15,6 @@ type wire struct {
 	trips atomic.Int64 // how often an answer was waited for
 	bytes atomic.Int64 // how much was read
 	lose  atomic.Int64 // how many answers to EXEC still get lost
-	delay atomic.Int64 // how long an answer takes, in ns
 
 	mu    sync.Mutex
 	down  bool
@@ -76,7 +75,6 @@ func (c *wireConn) Write(p []byte) (int, error) {
 func (c *wireConn) Read(p []byte) (int, error) {
 	if c.wrote.Swap(false) {
 		c.w.trips.Add(1)
-		time.Sleep(time.Duration(c.w.delay.Load()))
 	}
 	exec := c.exec.Swap(false)
 	n, err := c.Conn.Read(p)
