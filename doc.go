@@ -10,14 +10,15 @@
 //
 // [SessionStore] is the interface. What else a store can do is one small
 // interface each, with one helper that calls it: [ListSessions],
-// [ListSessionSummaries], [ListProjects], [ListSubkeys], [Delete], [Stream],
-// [Purge]. On a store that lacks the capability they return an error that
+// [ListSessionSummaries], [ListProjects], [ListSubkeys], [ListOrphans],
+// [Delete], [Stream], [Purge]. On a store that lacks the capability they return an error that
 // wraps [errors.ErrUnsupported], except that Delete does nothing and Stream
 // loads.
 //
-// Package filestore keeps sessions in the agent's own directory layout.
-// Package inmemory is the reference. Package conformance is the suite that
-// every store must pass; run it on your own.
+// Package filestore keeps sessions in the agent's own directory layout, pgstore
+// in PostgreSQL, redisstore in Redis. Package inmemory is the reference. Package
+// session reads and changes sessions through any of them. Package conformance
+// is the suite that every store must pass; run it on your own.
 //
 // # Keys and entries
 //

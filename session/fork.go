@@ -15,8 +15,8 @@ import (
 type ForkOptions struct {
 	// UpTo is the uuid of the last message that comes along. Empty means all.
 	UpTo string
-	// Title is the title of the new session. Without one it is what the session
-	// is called, and " (fork)".
+	// Title is the title of the new session. Without one it is the title of the
+	// session, or else its first prompt, and " (fork)".
 	Title string
 }
 
