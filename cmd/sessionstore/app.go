@@ -151,9 +151,9 @@ func (a *app) finish(ctx context.Context, err error) int {
 		err = fmt.Errorf("%w by this store", err)
 	}
 	if errors.Is(err, pgstore.ErrNotMigrated) {
-		err = fmt.Errorf("the tables are missing or too old; run \"sessionstore migrate\" on this store: %w", err)
+		err = errors.New("the tables are missing or too old; run \"sessionstore migrate\" on this store")
 	}
-	a.fail(err.Error())
+	a.fail(errorText(err))
 	var usage *usageError
 	switch {
 	case errors.As(err, &usage):
@@ -167,4 +167,29 @@ func (a *app) finish(ctx context.Context, err error) int {
 func (a *app) fail(text string) {
 	text = oneLine(strings.ReplaceAll(text, dashMask, ""))
 	fmt.Fprintln(a.stderr, "sessionstore: "+strings.TrimPrefix(text, "sessionstore: "))
+}
+
+// errorText is the text of an error for people: of packages it names only that
+// of the store, and a key that is repeated only once.
+func errorText(err error) string {
+	text := err.Error()
+	var op *sessionstore.OpError
+	for cause := err; errors.As(cause, &op); cause = op.Err {
+		head := strings.TrimSuffix(op.Error(), op.Err.Error())
+		before, after, ok := strings.Cut(text, head)
+		if !ok {
+			break
+		}
+		key := op.Key.String()
+		words := op.Op
+		if op.Package != "sessionstore" && op.Package != "session" {
+			words = op.Package + ": " + op.Op
+		}
+		if op.Key != (sessionstore.Key{}) && !strings.HasSuffix(before, key+": ") {
+			words += " " + key
+			after = strings.TrimPrefix(after, key+": ")
+		}
+		text = before + words + ": " + after
+	}
+	return text
 }

@@ -34,7 +34,7 @@ func TestFork(t *testing.T) {
 	for name, content := range before {
 		require.Equal(t, content, now[name])
 	}
-	require.Contains(t, fails(t, exitFailure, "fork", "-s", dir, uuid(100), "--up-to", uuid(9)), "is not in the session")
+	require.Contains(t, fails(t, exitNotFound, "fork", "-s", dir, uuid(100), "--up-to", uuid(9)), uuid(9)+" is not in the session p/")
 	fails(t, exitNotFound, "fork", "-s", dir, uuid(7))
 	require.Len(t, files(t, dir), len(now))
 }

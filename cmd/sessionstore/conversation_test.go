@@ -20,11 +20,12 @@ func TestShowFollowsTheConversation(t *testing.T) {
 		`{"type":"system","subtype":"info","content":"a notice","uuid":"`+uuid(8)+`","parentUuid":"`+uuid(7)+`"}`,
 		`{"type":"user","isMeta":true,"uuid":"`+uuid(9)+`","parentUuid":"`+uuid(8)+`","message":{"content":"meta"}}`)...)
 	out := ok(t, "show", "-s", dir, uuid(100))
-	require.Equal(t, "user\n  question\n\nassistant\n  second answer\n\n2 messages; --all shows all entries\n", out)
+	require.Equal(t, "user\n  question\n\nassistant\n  second answer\n\n2 messages; --all shows all messages, --json all entries\n", out)
 	require.Contains(t, ok(t, "show", "-s", dir, uuid(100), "--system"), "── system: a notice ──")
 	all := ok(t, "show", "-s", dir, uuid(100), "--all")
 	require.Contains(t, all, "abandoned answer\n  second answer")
-	require.Contains(t, all, "5 entries, 4 shown; not shown: 1 user (meta)")
+	require.Contains(t, all, "5 entries, 4 shown; not shown: 1 user (meta); --json shows all entries\n")
+	require.Equal(t, all, ok(t, "show", "-s", dir, uuid(100), "--all", "--system"))
 	require.Equal(t, 5, strings.Count(ok(t, "show", "-s", dir, uuid(100), "--json"), "\n"))
 }
 
@@ -32,8 +33,10 @@ func TestShowOfParallelTools(t *testing.T) {
 	home(t)
 	dir, main := recordedSession(t, "tools-multiturn")
 	out := ok(t, "show", "-s", dir, main.String())
-	require.Contains(t, out, "messages; --all shows all entries")
+	require.Contains(t, out, "messages; --all shows all messages")
 	require.Contains(t, out, "→ ")
+	require.Contains(t, out, "  (thinking)\n    Let me think about it.\n  Thought done.\n")
+	require.Contains(t, out, "  ← failed: Exit code 3\n")
 }
 
 func TestShowOfACompactedSession(t *testing.T) {

@@ -90,7 +90,7 @@ func (a *app) demo(ctx context.Context, dir string, keep bool) (err error) {
 		d.report.ProjectKey, d.report.SessionID = d.session.ProjectKey, d.session.SessionID
 		return a.printJSON(d.report)
 	}
-	return d.ending()
+	return d.ending(ctx)
 }
 
 func (d *demo) makeDir(dir string) (err error) {

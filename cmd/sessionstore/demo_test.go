@@ -14,7 +14,10 @@ func TestDemo(t *testing.T) {
 	h := home(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	require.NotContains(t, ok(t, "demo"), "ls --all", "no agent has run here")
-	require.NoError(t, os.MkdirAll(filepath.Join(h, ".claude", "projects"), 0o700))
+	own := filepath.Join(h, ".claude", "projects")
+	require.NoError(t, os.MkdirAll(own, 0o700))
+	require.NotContains(t, ok(t, "demo"), "ls --all", "nothing is there")
+	add(t, own, key("p", uuid(1)), hello)
 	out := ok(t, "demo")
 	for _, text := range []string{
 		"1. Host A runs an agent", "176 entries in 12 batch appends",

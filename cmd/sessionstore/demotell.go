@@ -77,8 +77,23 @@ func (i indenter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// agentHasRun finds the directory of the reader's own agent, if it holds
+// anything.
+func (d *demo) agentHasRun(ctx context.Context) (string, bool) {
+	dir, err := agentDir()
+	if err != nil || !isDir(dir) {
+		return "", false
+	}
+	h, err := d.a.open(ctx, dir, reading)
+	if err != nil {
+		return "", false
+	}
+	projects, err := sessionstore.ListProjects(ctx, h.store)
+	return dir, h.close() == nil && err == nil && len(projects) > 0
+}
+
 // ending shows the files and what to try next.
-func (d *demo) ending() error {
+func (d *demo) ending(ctx context.Context) error {
 	d.step(5, "Where it lies")
 	d.say("   %s\n", d.dir)
 	if err := d.tree(); err != nil {
@@ -94,7 +109,7 @@ func (d *demo) ending() error {
 		cmd+" show -s "+store+" "+d.session.SessionID[:8]+" --subagents")
 	d.try("the same as a page for the browser",
 		cmd+" show -s "+store+" "+d.session.SessionID[:8]+" --html session.html")
-	if dir, err := agentDir(); err == nil && isDir(dir) {
+	if dir, ok := d.agentHasRun(ctx); ok {
 		d.try("the sessions of your own agent (its directory is only read)",
 			cmd+" ls --all")
 		d.try("a copy of them in another store, and whether it is the same",

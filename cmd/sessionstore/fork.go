@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
+	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/session"
 )
 
@@ -17,14 +20,14 @@ func newFork(a *app) *cobra.Command {
 		Short: "Copy the conversation of a session into a new one",
 		Long: `Copy the conversation of a session into a new session of the same project, and
 print the new id. The copy can be resumed and goes its own way; the source stays
-as it is. Subagents are not copied.
+as it is. Subagents are not copied. The id of the session must be a UUID.
 
-With --up-to the copy ends with that message. "show --json" has the uuids of
-messages.
+With --up-to the copy ends with that message of the main transcript. "show
+--json" has the uuids of messages.
 
 JSON: one object with sessionId (the new one), projectKey, forkedFrom.`,
 		Example: `  sessionstore fork -s file:backup 814ed2c4
-  sessionstore fork -s file:backup 814ed2c4 --up-to de43742f-5443-4365-b97b-b473bafa0150 --title "another way"`,
+  sessionstore fork -s file:backup 814ed2c4 --up-to ceb76c8a-3e77-4dcc-b3e7-018d9ca4f030 --title "another way"`,
 		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeOneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,11 +59,25 @@ func (a *app) fork(ctx context.Context, arg string, opts forkOptions) (err error
 	}
 	id, err := session.Fork(ctx, h.store, key, &session.ForkOptions{UpTo: opts.upTo, Title: opts.title})
 	if err != nil {
-		return err
+		return cmp.Or(unknownMessage(ctx, h, key, opts.upTo), err)
 	}
 	if a.json {
 		return a.printJSON(forkJSON{id, key.ProjectKey, key.SessionID})
 	}
 	a.printf("%s\n", id)
 	return nil
+}
+
+// unknownMessage returns an error if that is why a session could not be forked:
+// its main transcript does not have the message.
+func unknownMessage(ctx context.Context, h *handle, key sessionstore.Key, uuid string) error {
+	if uuid == "" {
+		return nil
+	}
+	for e, err := range sessionstore.Stream(ctx, h.store, key) {
+		if err != nil || e.UUID() == uuid && !gjson.GetBytes(e, "isSidechain").Bool() {
+			return nil
+		}
+	}
+	return notFoundf("message %s is not in the session %v; \"show --json\" has the uuids of messages", uuid, key)
 }

@@ -183,7 +183,7 @@ func (s *section) Blocks() iter.Seq[block] {
 		if len(t.gaps) > 0 {
 			p.withGaps = append(p.withGaps, transcript{key: s.key, gaps: t.gaps})
 		}
-		b := blocks{page: p, stored: t.stored, anchors: s == p.Main, tools: make(map[string]string)}
+		b := blocks{page: p, stored: t.stored, anchors: s == p.Main, tools: make(map[string]toolCall)}
 		for it, err := range t.items {
 			if err != nil {
 				p.err = err

@@ -28,6 +28,7 @@ func TestHTMLOfTheRecordedSession(t *testing.T) {
 	require.Less(t, outer, inner)
 	require.Less(t, inner, strings.Index(out, "Inner reported."), "a subagent lies inside the one that started it")
 	require.NotContains(t, out, "Other subagents")
+	require.Contains(t, out, "<b>result of Agent: Part one</b>")
 	requireSelfContained(t, out)
 	require.Equal(t, strings.Count(out, "<details"), strings.Count(out, "</details>"))
 	require.Equal(t, strings.Count(out, "<article"), strings.Count(out, "</article>"))
@@ -102,6 +103,14 @@ func TestHTMLShowsImages(t *testing.T) {
 	out := ok(t, "show", "-s", dir, uuid(1), "--html", "-")
 	require.Equal(t, 2, strings.Count(out, `<img src="data:image/png;base64,`+data+`" alt="image">`))
 	requireSelfContained(t, out)
+}
+
+func TestHTMLNamesWhatFailed(t *testing.T) {
+	home(t)
+	dir, main := recordedSession(t, "tools-multiturn")
+	require.Contains(t, ok(t, "show", "-s", dir, main.String(), "--html", "-"), "<b>Bash failed")
+	require.Equal(t, "failed", toolCall{}.titleOf(true))
+	require.Equal(t, "result", toolCall{}.titleOf(false))
 }
 
 func TestHTMLMarksGapsAndCompactions(t *testing.T) {

@@ -37,9 +37,29 @@ type pagePart struct {
 type toolPart struct{ Name, Summary, Input string }
 
 type resultPart struct {
-	Name, Summary, Text string
-	Failed              bool
-	Images              []template.URL
+	Title, Summary, Text string
+	Failed               bool
+	Images               []template.URL
+}
+
+// toolCall is what the result of a call is called by. The description tells
+// calls apart that were made at once.
+type toolCall struct{ name, description string }
+
+func (c toolCall) titleOf(failed bool) string {
+	title := "result"
+	switch {
+	case failed && c.name != "":
+		title = c.name + " failed"
+	case failed:
+		title = "failed"
+	case c.name != "":
+		title = "result of " + c.name
+	}
+	if c.description != "" {
+		title += ": " + c.description
+	}
+	return title
 }
 
 // blocks makes the blocks of one transcript.
@@ -48,8 +68,9 @@ type blocks struct {
 	stored  bool
 	anchors bool // messages get ids; those of other transcripts may repeat them
 	speaker string
+	at      time.Time // in the last heading
 	day     string
-	tools   map[string]string // names by id, for the results
+	tools   map[string]toolCall // by id, for the results
 }
 
 func (b *blocks) of(it item) (block, bool) {
@@ -79,8 +100,8 @@ func (b *blocks) of(it item) (block, bool) {
 		out.Kind = "assistant"
 		return out, true
 	}
-	if m.speaker != b.speaker {
-		b.speaker, out.Speaker = m.speaker, m.speaker
+	if m.speaker != b.speaker || laterMinute(b.at, m.time) {
+		b.speaker, b.at, out.Speaker = m.speaker, m.time, m.speaker
 		out.Time, out.Clock = b.clock(m.time)
 	}
 	return out, true
@@ -130,11 +151,12 @@ func (b *blocks) part(p part) pagePart {
 			Name: cut(oneLineOf(p.name), nameWidth), Summary: cut(oneLineOf(p.text), summaryWidth),
 			Input: toolInputText(p.block.Get("input")),
 		}
-		b.tools[id] = tool.Name
+		description := oneLineOf(stringOf(p.block, "input.description"))
+		b.tools[id] = toolCall{tool.Name, cut(description, nameWidth)}
 		return pagePart{Tool: tool, Agents: b.page.startedBy(id)}
 	case partResult:
 		r := &resultPart{
-			Name: b.tools[stringOf(p.block, "tool_use_id")], Text: trimmed(p.text), Failed: p.failed,
+			Title: b.tools[stringOf(p.block, "tool_use_id")].titleOf(p.failed), Text: trimmed(p.text), Failed: p.failed,
 			Images: resultImages(p.block.Get("content")),
 		}
 		r.Summary = cut(oneLineOf(r.Text), summaryWidth)

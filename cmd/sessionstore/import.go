@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"slices"
 
@@ -82,6 +83,9 @@ func (a *app) importSessions(ctx context.Context, args []string, opts importOpti
 		return err
 	}
 	src, err := a.open(ctx, from, reading)
+	if errors.Is(err, sessionstore.ErrNotFound) && opts.from == "" && len(args) == 1 {
+		return notFoundf("%v; if %s is the directory of a project, name the source with --from", err, args[0])
+	}
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ many subagents it had. The main transcript is read.
 
 JSON: one object with sessionId, projectKey, entries, bytes (of the main
 transcript), subagents, subpaths (both numbers); where they are known also mtime
-(milliseconds since 1970), time, isSidechain,
+(milliseconds since 1970), time, isSidechain, lastPrompt,
 ` + titleJSONHelp + `.`,
 		Example: `  sessionstore info 814ed2c4
   sessionstore info -s file:backup -home-dev-app/814ed2c4 --json`,
@@ -177,17 +177,18 @@ type factsJSON struct {
 	Time        string `json:"time,omitempty"`
 	IsSidechain bool   `json:"isSidechain,omitempty"`
 	titleJSON
-	Entries   int   `json:"entries"`
-	Bytes     int64 `json:"bytes"`
-	Subagents int   `json:"subagents"`
-	Subpaths  int   `json:"subpaths"`
+	LastPrompt string `json:"lastPrompt,omitempty"`
+	Entries    int    `json:"entries"`
+	Bytes      int64  `json:"bytes"`
+	Subagents  int    `json:"subagents"`
+	Subpaths   int    `json:"subpaths"`
 }
 
 func (f *facts) json() factsJSON {
 	j := factsJSON{
 		SessionID: f.key.SessionID, ProjectKey: f.key.ProjectKey, Mtime: f.mtime, IsSidechain: f.isSidechain,
-		titleJSON: newTitleJSON(f.about),
-		Entries:   f.entries, Bytes: f.bytes, Subagents: f.agents, Subpaths: len(f.subpaths),
+		titleJSON: newTitleJSON(f.about), LastPrompt: f.lastPrompt,
+		Entries: f.entries, Bytes: f.bytes, Subagents: f.agents, Subpaths: len(f.subpaths),
 	}
 	if f.mtime != 0 {
 		j.Time = jsonTime(f.mtime)

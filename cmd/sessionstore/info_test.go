@@ -29,7 +29,7 @@ func TestInfo(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(ok(t, "info", "-s", dir, recordedID, "--json")), &got))
 	require.Subset(t, got, map[string]any{
 		"sessionId": recordedID, "projectKey": recordedKey, "summary": "Nested agents [[script:subnest]]",
-		"firstPrompt": "One agent [[script:sub]]", "gitBranch": "main", "cwd": "/home/dev/subagents/proj",
+		"firstPrompt": "One agent [[script:sub]]", "lastPrompt": "Nested agents [[script:subnest]]", "gitBranch": "main", "cwd": "/home/dev/subagents/proj",
 		"createdAt": 1796057044479.0, "entries": 60.0, "subagents": 7.0, "subpaths": 7.0,
 	})
 	require.Contains(t, got, "mtime")

@@ -15,6 +15,7 @@ import (
 const lsLimit = 30
 
 type lsOptions struct {
+	project  string
 	all      bool
 	limit    int
 	noTitles bool
@@ -28,8 +29,9 @@ func newLs(a *app) *cobra.Command {
 		Short:   "List the newest sessions of a project with their titles",
 		Long: fmt.Sprintf(`List the sessions of a project, newest first: id, time of the last write, age,
 tag and title. A directory stands for the project of the sessions that ran in
-it; without an argument that is the current directory. Sessions that have no
-title (a subagent's own, for one) are listed without.
+it; without one that is the current directory. Sessions that have no
+title (a subagent's own, for one) are listed without. A copied session was last
+written when it was copied.
 
 The newest %d are listed unless --limit says otherwise, because a store that
 keeps no summaries, such as a directory, has to read a transcript to know its
@@ -49,6 +51,8 @@ they are known, unless --no-titles is given, also
 			return a.ls(cmd.Context(), args, opts)
 		},
 	}
+	cmd.Flags().StringVarP(&opts.project, "project", "p", "", "the same as the argument: a `PROJECT`, or the directory it stands for")
+	must(cmd.RegisterFlagCompletionFunc("project", a.completeProjects))
 	cmd.Flags().BoolVarP(&opts.all, "all", "a", false, "the sessions of all projects")
 	cmd.Flags().IntVarP(&opts.limit, "limit", "n", lsLimit, "at most `N` sessions (0: all)")
 	cmd.Flags().BoolVar(&opts.noTitles, "no-titles", false, "read no transcript")
@@ -59,8 +63,9 @@ func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error)
 	if opts.limit < 0 {
 		return usagef("--limit %d: write a positive number, or 0 for no limit", opts.limit)
 	}
-	if opts.all && len(args) > 0 {
-		return usagef("give a project or --all, not both")
+	args, err = opts.projects(args)
+	if err != nil {
+		return err
 	}
 	h, err := a.openStore(ctx, reading)
 	if err != nil {
@@ -78,7 +83,6 @@ func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error)
 	}
 	failed := false
 	if !opts.noTitles {
-		a.skips.silence() // a list is not the place to complain of lines
 		if failed, err = a.readTitles(ctx, h, rows); err != nil {
 			return err
 		}
@@ -93,6 +97,20 @@ func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error)
 		return errReported
 	}
 	return nil
+}
+
+// projects takes --project for the argument.
+func (o lsOptions) projects(args []string) ([]string, error) {
+	if o.project != "" {
+		if len(args) > 0 {
+			return nil, usagef("give a project or --project, not both")
+		}
+		args = []string{o.project}
+	}
+	if o.all && len(args) > 0 {
+		return nil, usagef("give a project or --all, not both")
+	}
+	return args, nil
 }
 
 func (a *app) rowsFor(ctx context.Context, h *handle, all bool, args []string) ([]row, error) {

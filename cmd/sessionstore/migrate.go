@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +42,8 @@ func (a *app) migrate(ctx context.Context, printSQL bool) (err error) {
 	defer h.closeInto(&err)
 	m, ok := h.store.(migrator)
 	if !ok {
-		return fmt.Errorf("migrate %s: it has no tables: %w", h.name, errors.ErrUnsupported)
+		kind, _, _ := cutScheme(h.name)
+		return usagef("%s has no tables: %s stores need no migration", h.name, kind)
 	}
 	if printSQL {
 		a.printf("%s", m.Schema())

@@ -49,6 +49,6 @@ func TestTitlesThatCannotBeReadAreReported(t *testing.T) {
 	failed, err := a.readTitles(t.Context(), h, rows)
 	require.NoError(t, err)
 	require.True(t, failed)
-	require.Contains(t, stderr.String(), "warning: titles are missing: session: list p: session 0")
+	require.Contains(t, stderr.String(), "warning: titles are missing: list p: session 0")
 	require.Contains(t, stderr.String(), "no luck\n")
 }

@@ -37,7 +37,8 @@ func postgresURL(t *testing.T) string {
 func TestPostgresFromMigrateToPurge(t *testing.T) {
 	home(t)
 	url, dir := postgresURL(t), recordedDir(t)
-	require.Contains(t, fails(t, exitFailure, "ls", "--all", "-s", url), "sessionstore migrate")
+	require.Contains(t, fails(t, exitFailure, "ls", "--all", "-s", url),
+		"sessionstore: the tables are missing or too old; run \"sessionstore migrate\" on this store\n")
 	require.Contains(t, ok(t, "migrate", "-s", url), "up to date")
 	require.Equal(t, `{"migrated":true}`+"\n", ok(t, "migrate", "-s", url, "--json"))
 
@@ -60,9 +61,10 @@ func TestMigratePrintsTheSQLWithoutAServer(t *testing.T) {
 	require.Contains(t, out, `"sessions"."x_transcripts"`)
 }
 
-func TestMigrateOfADirectoryIsUnsupported(t *testing.T) {
+func TestMigrateOfAStoreWithoutTables(t *testing.T) {
 	home(t)
-	require.Contains(t, fails(t, exitFailure, "migrate", "-s", recordedDir(t)), "unsupported operation")
+	require.Contains(t, fails(t, exitUsage, "migrate", "-s", recordedDir(t)), "file stores need no migration")
+	require.Contains(t, fails(t, exitUsage, "migrate", "-s", "mem:"), "mem stores need no migration")
 }
 
 func TestPurgeOfADirectory(t *testing.T) {

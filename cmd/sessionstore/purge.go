@@ -26,6 +26,9 @@ longer ago than AGE (a number and s, m, h, d or w). The store does it by itself,
 in bounded steps: an interrupted run has deleted whole sessions, and the next
 one goes on. To see what would go, use "rm --older-than AGE --dry-run".
 
+For a copied session the last write is when it was copied into this store, not
+when its agent last wrote.
+
 It asks; without a terminal it needs --yes.
 
 JSON fields: sessions, transcripts (deleted, also when the run fails).`,

@@ -16,11 +16,15 @@ func newRename(a *app) *cobra.Command {
 		Use:   "rename SESSION TITLE",
 		Short: "Give a session a title",
 		Long: `Give a session a title. An entry is appended to its main transcript; nothing in
-it is changed.
+it is changed. The id of the session must be a UUID.
+
+It becomes different from what it was copied from, so a later import or copy into
+this store finds that the session has diverged, and refuses it. Do it in a store
+that nothing is imported into.
 
 JSON: one object with sessionId, projectKey, title.`,
-		Example: `  sessionstore rename -s file:backup 814ed2c4 "count the leaves"
-  sessionstore rename -s file:backup -- 814ed2c4 --title-with-dashes`,
+		Example: `  sessionstore rename -s file:sessions 814ed2c4 "count the leaves"
+  sessionstore rename -s file:sessions -- 814ed2c4 --title-with-dashes`,
 		Args:              argCount(2, 2),
 		ValidArgsFunction: a.completeOneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {

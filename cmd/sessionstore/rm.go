@@ -34,7 +34,8 @@ func newRm(a *app) *cobra.Command {
 It lists what would go and asks; without a terminal it needs --yes.
 
 --older-than takes a number and s, m, h, d or w, and counts from the last write
-of the main transcript.
+of the main transcript in this store. For a copied session that is when it was
+copied, not when its agent last wrote.
 
 JSON: one object for each session or transcript that was chosen, with
 projectKey, sessionId, subpath; then one with deleted (a number), dryRun.`,

@@ -19,11 +19,13 @@ A store is named by a URL:
   file:DIR?readonly=true   never write to it
   file:DIR?fsync=true      wait for the disk at every append
   mem:                     in memory: empty, and gone when the command ends
-  postgres://…             a PostgreSQL connection URL; also schema=NAME and
-                           table_prefix=NAME; see "migrate"
-  redis://HOST:PORT        one server; redis-cluster:// a cluster, its other nodes
-                           as addr=HOST:PORT; redis-sentinel:// with master_name=NAME;
-                           rediss… with TLS; also prefix=TEXT and ttl=30d
+  postgres://…             a PostgreSQL connection URL, or postgresql://…; also
+                           schema=NAME and table_prefix=NAME; see "migrate"
+  redis://HOST:PORT        one Redis server; also prefix=TEXT and ttl=30d
+  redis-cluster://…        a cluster; other nodes as addr=HOST:PORT
+  redis-sentinel://…       sentinels, with master_name=NAME
+  rediss://…, rediss-cluster://…, rediss-sentinel://…
+                           the same three with TLS
 
 An existing directory can be named without "file:". Commands use the store of
 --store, or of the variable SESSIONSTORE_URL. Without either, commands that

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sessionstore/sessionstore"
 )
 
 func TestEveryCommandHasAnExample(t *testing.T) {
@@ -26,6 +29,9 @@ func TestHelp(t *testing.T) {
 	home(t)
 	out := ok(t)
 	require.Contains(t, out, "Exit codes:")
+	for _, s := range schemes {
+		require.Contains(t, out, " "+s.name+":")
+	}
 	require.Equal(t, out, ok(t, "--help"))
 	for _, cmd := range []string{"ls", "info", "show", "subagents", "fork", "rename", "tag", "import", "export", "copy", "rm", "verify", "projects", "demo", "version", "completion"} {
 		require.Contains(t, out, cmd)
@@ -39,13 +45,13 @@ func TestUsageErrors(t *testing.T) {
 	home(t)
 	for _, args := range [][]string{
 		{"bogus"}, {"lss"}, {"ls", "--bogus"}, {"ls", "a", "b"}, {"ls", "--limit", "-1"}, {"ls", "--limit", "x"},
-		{"ls", "--all", "p"}, {"show"}, {"show", "a", "b"}, {"copy", "a"}, {"verify"}, {"version", "x"},
+		{"ls", "--all", "p"}, {"ls", "p", "--project", "p"}, {"ls", "--all", "-p", "p"}, {"show"}, {"show", "a", "b"}, {"copy", "a"}, {"verify"}, {"version", "x"},
 		{"rm"}, {"rm", "x"}, {"rm", "x", "--all", "-s", "mem:"}, {"rm", "--all", "-s", "mem:"},
 		{"rm", "--older-than", "soon", "-s", "mem:"}, {"rm", "--older-than", "1d", "--all", "--project", "p", "-s", "mem:"},
 		{"rm", "a", "b", "--subpath", "x", "-s", "mem:"}, {"import"}, {"import", "--to", "mem:", "a", "b"},
 		{"tag", "x", "-s", "mem:"}, {"tag", "x", "y", "--clear", "-s", "mem:"}, {"tag", "x", " ", "-s", "mem:"}, {"tag", "x", "y"},
 		{"rename", "x", "-s", "mem:"}, {"rename", "x", " ", "-s", "mem:"}, {"rename", "x", "y"}, {"fork", "x"},
-		{"show", "x", "--json", "--html", "-"}, {"show", "x", "--json", "--bridge"}, {"show", "x", "--all", "--system"},
+		{"show", "x", "--json", "--html", "-"}, {"show", "x", "--json", "--bridge"}, {"show", "x", "--all", "--bridge"},
 		{"copy", "-s", "mem:", "mem:", "mem:"}, {"demo", "-s", "mem:"}, {"export", "x", "s3://bucket", "-s", "mem:"},
 	} {
 		code := exitUsage
@@ -66,6 +72,7 @@ func TestProjectKeysBeginWithADash(t *testing.T) {
 	home(t)
 	dir := recordedDir(t)
 	require.Contains(t, ok(t, "ls", "-s", dir, recordedKey), recordedID)
+	require.Contains(t, ok(t, "ls", "-s", dir, "-p", recordedKey), recordedID)
 	require.Contains(t, ok(t, "-s", dir, "show", recordedKey+"/"+recordedID), "One agent")
 	require.Contains(t, ok(t, "show", "-s="+dir, recordedID, "--project", recordedKey), "One agent")
 	require.Contains(t, ok(t, "show", "-sfile:"+dir, recordedID, "-p", recordedKey), "One agent")
@@ -132,4 +139,19 @@ func TestEmptyFlagsAndArgumentsAreRefused(t *testing.T) {
 	require.Contains(t, ok(t, "ls", "--all", "-s", dir), recordedID)
 	require.Contains(t, fails(t, exitUsage, "ls", "-n", "x"), `"x" is not a number`)
 	require.Contains(t, fails(t, exitUsage, "rm", "-s", dir, "--older-than", "-1d"), "age -1d: write")
+}
+
+func TestErrorsNameAKeyOnce(t *testing.T) {
+	k := key("p", "s")
+	cause := &sessionstore.OpError{Package: "filestore", Op: "append", Key: k, Err: errors.New("disk full")}
+	for scope, want := range map[sessionstore.Key]string{
+		k:                 "copy p/s: filestore: append: disk full",
+		{}:                "copy: p/s: filestore: append: disk full",
+		{ProjectKey: "p"}: "copy p: p/s: filestore: append: disk full",
+	} {
+		err := &sessionstore.OpError{Package: "sessionstore", Op: "copy", Key: scope, Err: fmt.Errorf("%v: %w", k, cause)}
+		require.Equal(t, want, errorText(err))
+	}
+	require.Equal(t, "filestore: append p/s: disk full", errorText(cause))
+	require.Equal(t, "plain", errorText(errors.New("plain")))
 }

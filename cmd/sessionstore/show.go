@@ -26,9 +26,10 @@ through $PAGER (default: less -FRX).
 
 A message that names a parent that is missing leaves a gap: what lies before it
 cannot be reached. It is marked and reported; --bridge goes on with the entry
-stored before it. --all prints all entries in stored order: also abandoned
-branches and what lies before a compaction. So does a session whose id is no
-UUID, or which has no conversation.
+stored before it. --all prints all messages in stored order: also abandoned
+branches, what lies before a compaction, and notices of the agent. A session
+whose id is no UUID, or which has no conversation, is printed like that too.
+Entries that are no messages are only counted; --json prints all entries.
 
 --html writes a page that needs nothing else, with the subagents inside and
 with nothing shortened.
@@ -63,7 +64,7 @@ func newShow(a *app) *cobra.Command {
 	must(cmd.RegisterFlagCompletionFunc("subpath", a.completeSubpaths))
 	flags.BoolVar(&opts.subagents, "subagents", false, "print all other transcripts after the main one")
 	flags.BoolVar(&opts.full, "full", false, "do not shorten anything")
-	flags.BoolVarP(&opts.all, "all", "a", false, "all entries in stored order, not just the conversation")
+	flags.BoolVarP(&opts.all, "all", "a", false, "all messages in stored order, not just the conversation")
 	flags.BoolVar(&opts.system, "system", false, "also notices of the agent, such as where it compacted")
 	flags.BoolVar(&opts.bridge, "bridge", false, "go on before a gap with the entry stored before it")
 	flags.BoolVar(&opts.noPager, "no-pager", false, "print straight to the terminal")
@@ -77,8 +78,8 @@ func (o showOptions) check(a *app) error {
 		return usagef("give --json or --html, not both")
 	case a.json && (o.system || o.bridge):
 		return usagef("--json prints the stored entries; --system and --bridge have no use there")
-	case o.all && (o.system || o.bridge):
-		return usagef("--all prints everything; --system and --bridge have no use there")
+	case o.all && o.bridge:
+		return usagef("--all prints the messages as they are stored; --bridge has no use there")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ assistant  16:44:04
   ←   <tools-used-before-summary>Loze</tools-used-before-summary>
 `), out)
 	require.Contains(t, out, "    … 4 more lines\n  The agent has finished.\n\nuser  16:44:05\n")
-	require.Contains(t, out, "22 messages; --all shows all entries")
+	require.Contains(t, out, "22 messages; --all shows all messages")
 	require.Contains(t, out, "7 more transcripts in this session (--subagents, or --subpath):\n  subagents/agent-a54a7a95de8336d08\n")
 	require.NotContains(t, out, "\x1b")
 	for line := range strings.Lines(out) {
@@ -71,7 +71,8 @@ const kindsShown = `user  2026-01-02 03:04:05
   plain
 
 assistant  2026-01-03 03:04:05
-  let me think
+  (thinking)
+    let me think
   [thinking, encrypted]
   answer
   → Odd  {"x":1}
@@ -90,7 +91,7 @@ summary of the earlier conversation
 ── system: a notice ──────────────────────────────────────────────────────────
 
 11 entries, 6 shown; not shown: 2 (no type), 1 system/turn_duration, 1 user
-(empty), 1 user (meta)
+(empty), 1 user (meta); --json shows all entries
 `
 
 func TestShowKindsOfEntries(t *testing.T) {
@@ -112,6 +113,25 @@ func TestShowKindsOfEntries(t *testing.T) {
 		`{"type":"user"}`, `{"no":"type"}`, `{"type":7}`,
 	)
 	require.Equal(t, kindsShown, ok(t, "show", "-s", dir, "kinds"))
+}
+
+func TestHeadingsFollowTheTime(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	said := func(at, text string) string {
+		return `{"type":"assistant","timestamp":"` + at + `","message":{"content":"` + text + `"}}`
+	}
+	lines := []string{
+		said("2026-01-02T03:04:05Z", "one"), said("2026-01-02T03:04:59Z", "same minute"),
+		said("2026-01-02T03:05:00Z", "next minute"), `{"type":"assistant","message":{"content":"no time"}}`,
+		said("2026-01-03T03:05:00Z", "next day"),
+	}
+	want := "assistant  2026-01-02 03:04:05\n  one\n  same minute\n\nassistant  03:05:00\n  next minute\n  no time\n\n" +
+		"assistant  2026-01-03 03:05:00\n  next day\n"
+	add(t, dir, key("p", "times"), lines...)
+	add(t, dir, sessionstore.Key{ProjectKey: "p", SessionID: "times", Subpath: "subagents/agent-a"}, lines[4])
+	require.Contains(t, ok(t, "show", "-s", dir, "times"), want)
+	require.Contains(t, ok(t, "show", "-s", dir, "times", "--subagents"), "─\n\nassistant  2026-01-03 03:05:00\n  next day\n\n1 entry\n")
 }
 
 func TestTranscriptCannotControlTheTerminal(t *testing.T) {
@@ -155,7 +175,7 @@ func TestColours(t *testing.T) {
 	var out bytes.Buffer
 	v := newView(&out, style{on: true}, 80, false)
 	v.entry(sessionstore.Entry(`{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"hm"}]}}`))
-	require.Equal(t, "\x1b[1;34massistant\x1b[0m\n  \x1b[2mhm\x1b[0m\n", out.String())
+	require.Equal(t, "\x1b[1;34massistant\x1b[0m\n  \x1b[2m(thinking)\x1b[0m\n    \x1b[2mhm\x1b[0m\n", out.String())
 }
 
 func TestUnreadableLinesAreReportedAndNotFatal(t *testing.T) {
@@ -175,6 +195,11 @@ func TestUnreadableLinesAreReportedAndNotFatal(t *testing.T) {
 	require.Equal(t, 4, strings.Count(r.stderr, "\n"), r.stderr)
 	require.Contains(t, r.stderr, "warning: skipped "+path+":2: ")
 	require.Contains(t, r.stderr, "warning: skipped 4 lines or files in all")
+
+	r = cli(t, "ls", "-s", dir, "p")
+	require.Equal(t, exitOK, r.code)
+	require.Contains(t, r.stderr, "warning: skipped 4 lines or files in all")
+	require.Empty(t, cli(t, "ls", "-s", dir, "p", "--no-titles").stderr, "nothing is read")
 
 	r = cli(t, "copy", dir, "mem:", "--json")
 	require.Equal(t, exitOK, r.code)

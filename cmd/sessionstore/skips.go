@@ -15,7 +15,7 @@ type skipLog struct {
 	seen  map[string]bool
 	first []skippedLine
 	count int
-	shown bool // elsewhere, or not wanted
+	shown bool // elsewhere
 }
 
 type skippedLine struct {
@@ -64,14 +64,6 @@ func (l *skipLog) json() skipReport {
 	defer l.mu.Unlock()
 	l.shown = true
 	return skipReport{l.count, l.first}
-}
-
-// silence keeps the lines out of the output of a command that reads transcripts
-// for something else than what they say.
-func (l *skipLog) silence() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shown = true
 }
 
 // report writes the first few lines and how many there are.

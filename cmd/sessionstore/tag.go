@@ -18,10 +18,15 @@ func newTag(a *app) *cobra.Command {
 		Short: "Give a session a tag, or take it away",
 		Long: `Give a session a tag in the place of the one it has, or take it away with
 --clear. An entry is appended to its main transcript; nothing in it is changed.
+The id of the session must be a UUID.
+
+It becomes different from what it was copied from, so a later import or copy into
+this store finds that the session has diverged, and refuses it. Do it in a store
+that nothing is imported into.
 
 JSON: one object with sessionId, projectKey, tag (empty: taken away).`,
-		Example: `  sessionstore tag -s file:backup 814ed2c4 keep
-  sessionstore tag -s file:backup 814ed2c4 --clear`,
+		Example: `  sessionstore tag -s file:sessions 814ed2c4 keep
+  sessionstore tag -s file:sessions 814ed2c4 --clear`,
 		Args:              argCount(1, 2),
 		ValidArgsFunction: a.completeOneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ func (a *app) readTitles(ctx context.Context, h *handle, rows []row) (failed boo
 			return failed, ctx.Err()
 		}
 		if err != nil {
-			a.warn("warning: titles are missing: %v", err)
+			a.warn("warning: titles are missing: %s", errorText(err))
 			failed = true
 		}
 		for _, s := range list {

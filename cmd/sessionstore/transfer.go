@@ -24,8 +24,15 @@ func (f *transferFlags) register(cmd *cobra.Command) {
 
 // transferHelp explains what every transfer does and prints.
 const transferHelp = `Only what is missing is added, so a second run, or a run after an interruption,
-completes the first one. When the destination holds something that the source
-does not have, nothing is changed and the exit code is 1.
+completes the first one.
+
+When the destination holds something that the source does not have, the session
+has diverged. A title, a tag or a message that was added to the copy is enough.
+Then nothing is changed and the exit code is 1. With --skip-diverged such
+sessions are left out and listed, all others are copied, and the exit code is 0.
+
+The time of a copied session is when it was copied, not when its agent last
+wrote: "ls" shows it, and "rm --older-than" and "purge" go by it.
 
 JSON fields: sessions, transcripts, unchanged, entries and bytes (added),
 dryRun, mainOnly (the source can't list subpaths), diverged (list of
@@ -78,10 +85,10 @@ func (a *app) transfer(ctx context.Context, dst, src *handle, scope sessionstore
 	if printErr := a.printTransfer(dst, report, flags); printErr != nil {
 		return printErr
 	}
-	if err != nil && !flags.skipDiverged {
-		err = fmt.Errorf("%w; --skip-diverged leaves such sessions out", err)
+	if err == nil || flags.skipDiverged {
+		return nil // what was left out is listed
 	}
-	return err
+	return fmt.Errorf("%w; --skip-diverged leaves such sessions out", err)
 }
 
 func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transferFlags) error {

@@ -70,6 +70,9 @@ func (a *app) verify(ctx context.Context, nameA, nameB string, f scopeFlags) (er
 	if err != nil {
 		return err
 	}
+	if err := wordMissing(ctx, report.Differences, first, second); err != nil {
+		return err
+	}
 	if err := a.printVerify(report); err != nil {
 		return err
 	}
@@ -91,7 +94,11 @@ func (a *app) printVerify(r sessionstore.VerifyReport) error {
 		})
 	}
 	for _, d := range r.Differences {
-		a.printf("%s\n", oneLine(d.String()))
+		text := d.String()
+		if isMissing(d) {
+			text = d.Key.String() + ": " + d.Reason
+		}
+		a.printf("%s\n", oneLine(text))
 	}
 	if r.Equal() {
 		a.printf("equal: %s, %s\n", plural(r.Transcripts, "transcript"), plural(r.Entries, "entry"))
@@ -102,4 +109,46 @@ func (a *app) printVerify(r sessionstore.VerifyReport) error {
 		a.note("note: a store can't list subagents, so only main transcripts were compared")
 	}
 	return nil
+}
+
+const (
+	missingInFirst  = "missing in the first store"
+	missingInSecond = "missing in the second store"
+)
+
+func isMissing(d sessionstore.Difference) bool {
+	return d.Reason == missingInFirst || d.Reason == missingInSecond
+}
+
+// wordMissing says where a transcript is missing as a whole.
+func wordMissing(ctx context.Context, list []sessionstore.Difference, first, second *handle) error {
+	for i := range list {
+		d := &list[i]
+		lacking, reason := first, missingInFirst
+		switch {
+		case d.Entry == 1 && d.Reason == "only the first store has an entry here":
+			lacking, reason = second, missingInSecond
+		case d.Entry == 1 && d.Reason == "only the second store has an entry here":
+		default:
+			continue
+		}
+		if d.Key.Subpath != "" { // metadata has no number, and may be there
+			some, err := hasEntries(ctx, lacking, d.Key)
+			if err != nil {
+				return err
+			}
+			if some {
+				continue
+			}
+		}
+		d.Reason = reason
+	}
+	return nil
+}
+
+func hasEntries(ctx context.Context, h *handle, key sessionstore.Key) (bool, error) {
+	for _, err := range sessionstore.Stream(ctx, h.store, key) {
+		return err == nil, err
+	}
+	return false, nil
 }

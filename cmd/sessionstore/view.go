@@ -22,12 +22,13 @@ type view struct {
 	resultLines int  // how much of a tool's result is shown
 	stored      bool // entries come in stored order, not as a conversation
 
-	speaker string   // whose block is open
-	day     string   // of the last time that was printed
-	began   bool     // anything was printed
-	shown   int      // entries of this transcript
-	hidden  countsOf // entries by kind, of this transcript
-	total   int      // entries of this transcript
+	speaker string    // whose block is open
+	at      time.Time // the time in its heading
+	day     string    // of the last time that was printed
+	began   bool      // anything was printed
+	shown   int       // entries of this transcript
+	hidden  countsOf  // entries by kind, of this transcript
+	total   int       // entries of this transcript
 }
 
 func newView(w io.Writer, st style, width int, full bool) *view {
@@ -53,7 +54,7 @@ func (v *view) title(key sessionstore.Key, label string) {
 		text += ", " + label
 	}
 	v.rule(text, v.st.bold)
-	v.speaker, v.began = "", true
+	v.speaker, v.day, v.began = "", "", true
 }
 
 // entry prints one entry or counts it for the footer.
@@ -100,10 +101,11 @@ func (v *view) part(m message, p part) {
 	switch p.kind {
 	case partText:
 		v.heading(m)
-		v.paragraph(p.text, nil)
+		v.paragraph("  ", p.text, nil)
 	case partThinking:
 		v.heading(m)
-		v.paragraph(p.text, v.st.dim)
+		v.print("  " + v.st.dim("(thinking)"))
+		v.paragraph("    ", p.text, v.st.dim)
 	case partTool:
 		v.heading(m)
 		v.line("  ", v.st.tool("→ "+cut(oneLineOf(p.name), 40)), p.text)
@@ -121,13 +123,13 @@ func (v *view) part(m message, p part) {
 }
 
 func (v *view) heading(m message) {
-	if v.speaker == m.speaker {
+	if v.speaker == m.speaker && !laterMinute(v.at, m.time) {
 		return
 	}
 	if v.began {
 		v.print("")
 	}
-	v.speaker, v.began = m.speaker, true
+	v.speaker, v.at, v.began = m.speaker, m.time, true
 	color := v.st.assistant
 	if m.speaker != speakerAssistant {
 		color = v.st.user
@@ -137,6 +139,11 @@ func (v *view) heading(m message) {
 		line += "  " + v.st.dim(v.clock(m.time))
 	}
 	v.print(line)
+}
+
+// laterMinute reports whether a message needs a heading of its own for its time.
+func laterMinute(heading, t time.Time) bool {
+	return !t.IsZero() && !t.Truncate(time.Minute).Equal(heading.Truncate(time.Minute))
 }
 
 // clock writes the date only when it changes.
@@ -150,15 +157,15 @@ func (v *view) clock(t time.Time) string {
 	return day + " " + t.Format(time.TimeOnly)
 }
 
-func (v *view) paragraph(text string, color func(string) string) {
-	wrap(strings.Trim(clean(text), "\n"), v.width-2, func(l string) {
+func (v *view) paragraph(indent, text string, color func(string) string) {
+	wrap(strings.Trim(clean(text), "\n"), v.width-len(indent), func(l string) {
 		switch {
 		case l == "":
 			v.print("")
 		case color != nil:
-			v.print("  " + color(l))
+			v.print(indent + color(l))
 		default:
-			v.print("  " + l)
+			v.print(indent + l)
 		}
 	})
 }
@@ -176,29 +183,29 @@ func (v *view) line(indent, head, text string) {
 }
 
 func (v *view) result(p part) {
-	color := v.st.dim
+	color, mark := v.st.dim, "← "
 	if p.failed {
-		color = v.st.bad
+		color, mark = v.st.bad, "← failed: "
 	}
 	text := strings.Trim(clean(p.text), "\n")
 	if text == "" {
-		v.print("  " + color("← (no output)"))
+		v.print("  " + color(mark+"(no output)"))
 		return
 	}
-	mark, n, more := "← ", 0, 0
+	n, more := 0, 0
 	emit := func(l string) {
 		v.print(strings.TrimRight("  "+color(mark+l), " "))
 		mark = "  "
 	}
 	if v.full {
-		wrap(text, v.width-4, emit)
+		wrap(text, v.width-2-textWidth(mark), emit)
 		return
 	}
 	for l := range strings.SplitSeq(text, "\n") {
 		switch {
 		case strings.TrimSpace(l) == "":
 		case n < v.resultLines:
-			emit(cut(l, v.width-4))
+			emit(cut(l, v.width-2-textWidth(mark)))
 			n++
 		default:
 			more++
@@ -221,8 +228,11 @@ func (v *view) footer() {
 	if rest := v.hidden.String(); rest != "" {
 		text += fmt.Sprintf(", %d shown; not shown: %s", v.shown, rest)
 	}
-	if !v.stored {
-		text += "; --all shows all entries"
+	switch {
+	case !v.stored:
+		text += "; --all shows all messages, --json all entries"
+	case v.shown < v.total:
+		text += "; --json shows all entries"
 	}
 	v.note(text)
 	v.total, v.shown, v.hidden, v.speaker, v.began = 0, 0, countsOf{}, "", true
