@@ -33,6 +33,7 @@ type SessionStore interface {
 	//
 	// A batch that is appended again after Append failed is stored once,
 	// entries without uuid included, whether or not the first attempt landed.
+	// A writer that goes on to another batch has given the failed one up.
 	//
 	// Several writers on one key lose nothing, batches are not interleaved,
 	// and each writer's own order is kept. A handle that has loaded a

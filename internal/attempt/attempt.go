@@ -16,7 +16,7 @@ import (
 
 // maxPending is how many attempts of unknown outcome are remembered for one
 // key. Writers that share a key retry soon; older ones have been given up.
-const maxPending = 64
+const maxPending = 1024
 
 // Tracker remembers attempts of unknown outcome. K is the key of a transcript,
 // S is what a store needs to repeat an attempt, such as a random identity or
