@@ -13,7 +13,8 @@ import (
 
 // ForkOptions are the options of [Fork]. The zero value and nil are fine.
 type ForkOptions struct {
-	// UpTo is the uuid of the last message that comes along. Empty means all.
+	// UpTo is the uuid of the last message that comes along, as
+	// [sessionstore.Entry.UUID] returns it. Empty means all.
 	UpTo string
 	// Title is the title of the new session. Without one it is the title of the
 	// session, or else its first prompt, and " (fork)".
@@ -27,7 +28,8 @@ type ForkOptions struct {
 // sidechains. Each gets a new uuid, and the references among them follow. What
 // belongs to the source alone is left out: teamName, agentName, slug and
 // sourceToolAssistantUUID. Each entry says in forkedFrom where it comes from,
-// and assistant entries in requestSessionId. All other bytes stay as they are.
+// and assistant entries in requestSessionId. Entries without timestamp get one.
+// All other bytes stay as they are.
 // The tools used, the latch of the agent and its content replacements are
 // carried over, other entries without uuid and subagents are not.
 //
@@ -102,7 +104,7 @@ func (f *forker) plan() error {
 	g := f.graph
 	f.cut = int32(len(g.nodes))
 	if f.opts.UpTo != "" {
-		last := g.find([]byte(quote(f.opts.UpTo)))
+		last := g.findText([]byte(f.opts.UpTo))
 		if last == none || g.nodes[last].flags&flagSidechain != 0 {
 			return fmt.Errorf("message %q is not in the session", f.opts.UpTo)
 		}
@@ -208,14 +210,22 @@ func (f *forker) changes(i int32, v *fields, last bool) []change {
 	if last || v.timestamp == nil {
 		list = append(list, change{name: "timestamp", value: f.time, add: true})
 	}
-	if isObject(v.compactMetadata) {
-		list = append(list, change{name: "compactMetadata", value: mapUUIDs(v.compactMetadata, f.mapped)})
+	if v.compactMetadata != nil {
+		list = append(list, change{name: "compactMetadata", edit: f.metadata})
 	}
 	if v.kind() == kindAssistant && !truthy(v.reqSID) && isID(v.sessionID) {
 		list = append(list, change{name: "requestSessionId", value: v.sessionID, add: true})
 	}
 	from := `{"sessionId":` + quote(f.key.SessionID) + `,"messageUuid":` + string(v.uuid) + `}`
 	return append(list, change{name: "forkedFrom", value: []byte(from), add: true})
+}
+
+// metadata makes the fork's metadata of a compaction. What is no object stays.
+func (f *forker) metadata(old []byte) []byte {
+	if !isObject(old) {
+		return old
+	}
+	return mapUUIDs(old, f.mapped)
 }
 
 // carried returns the entries behind the messages.

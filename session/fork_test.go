@@ -220,3 +220,42 @@ func TestForkOnAStoreThatCannotDeleteWritesOnlyWhenAllIsRead(t *testing.T) {
 	_, err = Fork(t.Context(), s2, mainKey(testID), nil)
 	require.ErrorContains(t, err, "may be left incomplete: unsupported operation")
 }
+
+func TestForkOfRepeatedMetadataKeepsEach(t *testing.T) {
+	got := forked(t, nil, user("u1", ""),
+		`{"type":"system","uuid":"b2","parentUuid":"u1","compactMetadata":{"n":1,"headUuid":"u1"},"compactMetadata":7,"compactMetadata":{"n":2,"uuids":["b2"]}}`,
+		`{"type":"system","uuid":"b3","parentUuid":"b2","compactMetadata":{"headUuid":"u1"},"compactMetadata":null}`)
+	require.Contains(t, got[1], `"compactMetadata":{"n":1,"headUuid":"#1"},"compactMetadata":7,"compactMetadata":{"n":2,"uuids":["#2"]}`)
+	require.Contains(t, got[2], `"compactMetadata":{"headUuid":"#1"},"compactMetadata":null`)
+}
+
+func TestForkUpToALoneSurrogate(t *testing.T) {
+	entries := []string{user("u1", ""), user(`x\ud83d`, "u1"), user(`x\ufffd`, `x\ud83d`)}
+	got := forked(t, &ForkOptions{UpTo: sessionstore.Entry(entries[1]).UUID()}, entries...)
+	require.Len(t, got, 3)
+	require.Len(t, forked(t, &ForkOptions{UpTo: "x\uFFFD"}, entries...), 4)
+}
+
+func TestForkLeavesLogicalParentsThatNameNothing(t *testing.T) {
+	for _, v := range []string{"null", "5", `""`, `{"a":1}`} {
+		got := forked(t, nil, entry("user", "u1", "", `,"logicalParentUuid":`+v))
+		require.Contains(t, got[0], `"logicalParentUuid":`+v+`,`)
+	}
+}
+
+func TestForkShowsTeamMessagesAndEndsAtSidechains(t *testing.T) {
+	s := newStore(t, testID, user("u1", ""), entry("assistant", "t2", "u1", `,"teamName":"t"`), user("u3", "t2"),
+		entry("user", "s4", "u3", `,"isSidechain":true`), user("u5", "s4"))
+	require.Equal(t, []string{"u1", "u3", "u5"}, uuids(messages(t, s, nil)))
+	id, err := Fork(t.Context(), s, mainKey(testID), &ForkOptions{UpTo: "u3"})
+	require.NoError(t, err)
+	c, err := Messages(t.Context(), s, mainKey(id), nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, c.Total)
+	id, err = Fork(t.Context(), s, mainKey(testID), nil)
+	require.NoError(t, err)
+	c, err = Messages(t.Context(), s, mainKey(id), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Total)
+	require.Empty(t, c.Gaps)
+}

@@ -58,7 +58,12 @@ func (g *graph) find(literal []byte) int32 {
 	if !isID(literal) {
 		return none
 	}
-	if n, ok := g.names[idset.Of(jsonscan.Unquote(literal))]; ok {
+	return g.findText(jsonscan.Unquote(literal))
+}
+
+// findText returns the node with that uuid. Lone surrogates are WTF-8.
+func (g *graph) findText(uuid []byte) int32 {
+	if n, ok := g.names[idset.Of(uuid)]; ok {
 		return g.nodeOf[n]
 	}
 	return none

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strconv"
 
 	"github.com/sessionstore/sessionstore"
@@ -41,7 +42,8 @@ type summary struct {
 	gitBranch, tag                                            []byte
 }
 
-// readSummary reads the JSON form of a summary state.
+// readSummary reads the JSON form of a summary state. Values of another type
+// than theirs are errors: what else such a summary says can't be relied on.
 func readSummary(data json.RawMessage) (summary, error) {
 	var s summary
 	if string(data) == "null" {
@@ -52,8 +54,32 @@ func readSummary(data json.RawMessage) (summary, error) {
 			*field = v
 		}
 	})
+	if err == nil {
+		err = s.check()
+	}
 	return s, err
 }
+
+func (s *summary) check() error {
+	for _, v := range [...][]byte{s.cwd, s.firstPrompt, s.commandFallback, s.customTitle, s.aiTitle,
+		s.lastPrompt, s.summaryHint, s.gitBranch, s.tag} {
+		if v != nil && !jsonscan.IsString(v) {
+			return errSummaryType
+		}
+	}
+	if v := string(s.isSidechain); v != "" && v != "true" && v != "false" {
+		return errSummaryType
+	}
+	if s.createdAt == nil {
+		return nil
+	}
+	if n, err := strconv.ParseFloat(string(s.createdAt), 64); err != nil || math.Abs(n) > 1<<62 {
+		return errSummaryType
+	}
+	return nil
+}
+
+var errSummaryType = errors.New("a value in the summary has the wrong type")
 
 func (s *summary) field(name string) *[]byte {
 	switch name {
@@ -103,7 +129,7 @@ func (s *summary) session() (Session, bool) {
 	if string(s.isSidechain) == "true" || line == nil {
 		return Session{}, false
 	}
-	created, _ := strconv.ParseInt(string(s.createdAt), 10, 64)
+	created, _ := strconv.ParseFloat(string(s.createdAt), 64) // 0 if there is none
 	return Session{
 		Summary:     text(line),
 		CustomTitle: text(s.title()),
@@ -111,13 +137,13 @@ func (s *summary) session() (Session, bool) {
 		GitBranch:   text(s.gitBranch),
 		Cwd:         text(s.cwd),
 		Tag:         text(s.tag),
-		CreatedAt:   created,
+		CreatedAt:   int64(created),
 	}, true
 }
 
 // Info returns what [List] shows of one session. It reports false for sessions
-// that lists don't show: unknown ones, those of a sidechain, and those that
-// have neither a title nor a prompt nor a summary.
+// that lists don't show: unknown ones, those of a sidechain, those whose ids are
+// not UUIDs, and those that have neither a title nor a prompt nor a summary.
 //
 // It reads the summary that the store keeps. Where there is none, or a stale
 // one, it reads the transcript.

@@ -19,7 +19,7 @@ const maxLoads = 16
 // ListOptions are the options of [List]. The zero value and nil are fine.
 type ListOptions struct {
 	// Limit is how many sessions are returned at most; 0 means all. Offset is
-	// how many are left out before them.
+	// how many are left out before them. Negative ones count as 0.
 	Limit, Offset int
 	// Dir is shown as the working directory of sessions that don't name one,
 	// if it isn't empty: usually the directory that the project key stands for.
@@ -27,8 +27,8 @@ type ListOptions struct {
 }
 
 // List returns the sessions of a project, newest first and by id where times
-// are equal. Sessions of sidechains and those that have nothing to be called by
-// are left out; see [Info].
+// are equal. Sessions of sidechains, those that have nothing to be called by and
+// those whose ids are not UUIDs are left out; see [Info].
 //
 // It reads the summaries that the store keeps. Where there is none, or a stale
 // one, it reads the transcript in bounded memory: only those that the page
@@ -75,9 +75,6 @@ func Latest(ctx context.Context, store sessionstore.SessionStore, projectKey str
 	rows, err := listRows(ctx, store, projectKey)
 	for i := 0; err == nil && i < len(rows); i++ {
 		r := &rows[i]
-		if !isUUID(r.id) {
-			continue
-		}
 		if r.loads() {
 			if err = r.load(ctx, store, projectKey, true); err != nil {
 				break
@@ -121,7 +118,7 @@ func (r *row) loads() bool {
 	return r.state == rowMissing
 }
 
-// listRows returns a row for each session, newest first, with its summary where
+// listRows returns a row for each session whose id is a UUID, newest first, with its summary where
 // the store keeps one that is as new as the session.
 func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey string) ([]row, error) {
 	// Sessions first: a session written in between has a newer summary, which
@@ -146,6 +143,9 @@ func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey s
 	}
 	rows := make([]row, 0, len(infos))
 	for _, info := range infos {
+		if !isUUID(info.SessionID) {
+			continue
+		}
 		r := row{id: info.SessionID, mtime: info.Mtime}
 		if s := byID[r.id]; s != nil && s.Mtime >= r.mtime && len(s.Data) > 0 {
 			r.mtime, r.data, r.state = s.Mtime, s.Data, rowUnread

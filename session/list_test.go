@@ -157,7 +157,7 @@ func TestListWithSummariesAlone(t *testing.T) {
 		{SessionID: otherID, Mtime: 2, Data: json.RawMessage(`null`)},
 		{SessionID: "not a uuid", Mtime: 3, Data: json.RawMessage(`{"lastPrompt":"b"}`)},
 	}
-	require.Equal(t, []string{"not a uuid", testID}, list(t, s, nil))
+	require.Equal(t, []string{testID}, list(t, s, nil), "an id that is no UUID is an unknown session, as for Info")
 	require.Zero(t, s.loads.Load())
 }
 
@@ -235,4 +235,36 @@ func TestLatestReadsOnlyTheFirstEntryOfWhatItMust(t *testing.T) {
 	_, ok, err = Latest(t.Context(), inmemory.New(), testProject)
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+func TestSummaryWithWrongTypesIsMadeAgain(t *testing.T) {
+	for _, data := range []string{`{"customTitle":5}`, `{"createdAt":1e400}`, `{"createdAt":"1"}`, `{"isSidechain":1}`, `{"customTitle":"x","tag":[]}`} {
+		s := &listStore{SessionStore: newStore(t, testID, user("real", ""))}
+		s.infos = []sessionstore.SessionInfo{{SessionID: testID, Mtime: 5}}
+		s.summaries = []sessionstore.SessionSummary{{SessionID: testID, Mtime: 5, Data: json.RawMessage(data)}}
+		rows, err := List(t.Context(), s, testProject, nil)
+		require.NoError(t, err)
+		require.Len(t, rows, 1, data)
+		require.Equal(t, "real", rows[0].Summary)
+		got, ok, err := Info(t.Context(), s, mainKey(testID))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, rows[0], got)
+	}
+}
+
+func TestListAndInfoAgreeAboutIDsThatAreNoUUIDs(t *testing.T) {
+	s := newStore(t, testID, user("u", ""))
+	appendTo(t, s, mainKey("no-uuid"), user("u", ""))
+	require.Equal(t, []string{testID}, list(t, s, nil))
+	_, ok, err := Info(t.Context(), s, mainKey("no-uuid"))
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestNegativeLimitsAndOffsetsAreNone(t *testing.T) {
+	s := newStore(t, testID, user("u1", ""), user("u2", "u1"))
+	require.Len(t, list(t, s, &ListOptions{Limit: -1, Offset: -1}), 1)
+	require.Len(t, messages(t, s, &MessagesOptions{Limit: -3, Offset: -3}).Messages, 2)
+	require.Len(t, messages(t, s, &MessagesOptions{Limit: 1, Offset: -3}).Messages, 1)
 }

@@ -11,7 +11,7 @@ import (
 // zero value and nil are fine.
 type MessagesOptions struct {
 	// Limit is how many messages are returned at most; 0 means all. Offset is
-	// how many are left out before them.
+	// how many are left out before them. Negative ones count as 0.
 	Limit, Offset int
 	// IncludeSystem shows system entries too, such as the boundaries of
 	// compactions.

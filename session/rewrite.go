@@ -12,7 +12,20 @@ type change struct {
 	name   string
 	remove bool
 	value  []byte // in the place of the old one; nil leaves that as it is
-	add    bool   // put the member at the end if there is none
+	// edit makes the new value of the old one, of each where the key is repeated.
+	edit func(old []byte) []byte
+	add  bool // put the member at the end if there is none
+}
+
+// apply returns what the change makes of a value.
+func (c *change) apply(old []byte) []byte {
+	switch {
+	case c.edit != nil:
+		return c.edit(old)
+	case c.value != nil:
+		return c.value
+	}
+	return old
 }
 
 // rewrite returns an entry with changed members. All other bytes, the white
@@ -36,9 +49,7 @@ func rewrite(e sessionstore.Entry, changes []change) sessionstore.Entry {
 			if c.remove {
 				return
 			}
-			if done[i] = true; c.value != nil {
-				value = c.value
-			}
+			done[i], value = true, c.apply(value)
 		}
 		if !written { // no comma before the first member
 			separator = separator[bytes.IndexByte(separator, ',')+1:]

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -62,9 +63,14 @@ func (a *app) fork(ctx context.Context, arg string, opts forkOptions) (err error
 		return cmp.Or(unknownMessage(ctx, h, key, opts.upTo), err)
 	}
 	if a.json {
-		return a.printJSON(forkJSON{id, key.ProjectKey, key.SessionID})
+		err = a.printJSON(forkJSON{id, key.ProjectKey, key.SessionID})
+	} else {
+		a.printf("%s\n", id)
 	}
-	a.printf("%s\n", id)
+	// The session is there. Its id must not get lost.
+	if err = cmp.Or(err, a.stdout.Flush()); err != nil {
+		return fmt.Errorf("the new session is %s; write output: %w", id, err)
+	}
 	return nil
 }
 

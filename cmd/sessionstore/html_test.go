@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/sessionstore/sessionstore"
 )
@@ -141,4 +142,14 @@ func TestHTMLOfOneTranscriptAndOfStoredOrder(t *testing.T) {
 	out = ok(t, "show", "-s", dir, "p/lonely", "--html", "-")
 	require.Contains(t, out, "<h2>Other subagents</h2>")
 	require.Contains(t, out, `<b>x</b><span class="count">1 entry</span>`)
+}
+
+func TestHTMLOfADeeplyNestedInputStaysSmall(t *testing.T) {
+	deep := strings.Repeat(`{"a":[1,`, 4500) + "2" + strings.Repeat("]}", 4500)
+	require.Equal(t, deep, toolInputText(gjson.Parse(deep)))
+	wide := strings.Repeat("[", 40) + strings.Repeat("1,", 100_000) + "1" + strings.Repeat("]", 40)
+	require.Equal(t, wide, toolInputText(gjson.Parse(wide)))
+	require.Equal(t, "{\n  \"a\": [\n    \"x,[\\\",{\"\n  ]\n}", toolInputText(gjson.Parse(`{"a":["x,[\",{"]}`)))
+	text := `{"a":"` + strings.Repeat(`[\"`, 3000) + `"}`
+	require.Equal(t, "{\n  "+strings.Replace(text[1:len(text)-1], ":", ": ", 1)+"\n}", toolInputText(gjson.Parse(text)), "brackets in a text do not count")
 }

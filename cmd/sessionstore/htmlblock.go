@@ -171,16 +171,46 @@ func (b *blocks) part(p part) pagePart {
 func trimmed(text string) string { return strings.Trim(clean(text), "\n") }
 
 // toolInputText writes the input of a tool call as readable as it can be: one
-// text as it is, anything else as JSON.
+// text as it is, anything else as indented JSON. Where that would be much longer
+// than what is stored, it is shown as stored.
 func toolInputText(input gjson.Result) string {
 	if command := input.Get("command"); command.Type == gjson.String && len(input.Map()) == 1 {
 		return trimmed(command.String())
 	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, []byte(input.Raw), "", "  "); err != nil || input.Raw == "{}" {
+	if input.Raw == "{}" || indentedSize(input.Raw) > 4*len(input.Raw)+1024 {
+		return trimmed(input.Raw)
+	}
+	if err := json.Indent(&out, []byte(input.Raw), "", indentation); err != nil {
 		return trimmed(input.Raw)
 	}
 	return clean(out.String())
+}
+
+const indentation = "  "
+
+// indentedSize returns about how long a JSON value is once it is indented. With
+// deep nesting that is the square of its length.
+func indentedSize(raw string) int {
+	size, depth, inString := len(raw), 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			depth++
+			size += 1 + depth*len(indentation)
+		case c == '}', c == ']':
+			depth--
+			size += 1 + depth*len(indentation)
+		case c == ',':
+			size += 1 + depth*len(indentation)
+		}
+	}
+	return size
 }
 
 func resultImages(content gjson.Result) (list []template.URL) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,7 +123,8 @@ func TestSessionOfSubpathsOnly(t *testing.T) {
 	home(t)
 	dir := filepath.Join(t.TempDir(), "s")
 	add(t, dir, sessionstore.Key{ProjectKey: "p", SessionID: "lonely", Subpath: "a/b"}, hello)
-	fails(t, exitNotFound, "show", "-s", dir, "lonely")
+	fails(t, exitNotFound, "show", "-s", dir, "lone")
+	require.Contains(t, ok(t, "show", "-s", dir, "lonely"), "a/b")
 	require.Contains(t, ok(t, "show", "-s", dir, "p/lonely"), "a/b")
 	require.Contains(t, ok(t, "show", "-s", dir, "p/lonely#a/b"), "hello")
 }
@@ -197,5 +199,59 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, complete("sh"), "show")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		require.Contains(t, ok(t, "completion", shell), "sessionstore")
+	}
+}
+
+func TestProjectFlagThatContradictsTheArgument(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	for _, project := range []string{"p", "q"} {
+		add(t, dir, key(project, uuid(1)), hello)
+	}
+	arg := "p/" + uuid(1)
+	for _, args := range [][]string{{"show", arg}, {"info", arg}, {"subagents", arg}, {"export", arg, "-"}, {"rm", "--yes", arg},
+		{"fork", arg}, {"rename", arg, "x"}, {"tag", arg, "x"}} {
+		text := fails(t, exitUsage, append(args, "-s", dir, "-p", "q")...)
+		require.Contains(t, text, arg+" names another project than --project q")
+	}
+	fails(t, exitUsage, "verify", dir, dir, "--project", "q", "--session", arg)
+	require.Contains(t, ok(t, "show", "-s", dir, arg, "-p", "p"), "hello")
+	require.Contains(t, ok(t, "info", "-s", dir, "q/"+uuid(1)), uuid(1))
+}
+
+func TestSessionsWithoutMainTranscriptAreFoundByTheirID(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	add(t, dir, key("p", uuid(1)), hello)
+	add(t, dir, sessionstore.Key{ProjectKey: "p", SessionID: uuid(2), Subpath: "subagents/agent-x"}, hello)
+	require.Contains(t, ok(t, "show", "-s", dir, uuid(2)), "subagents/agent-x")
+	require.Contains(t, ok(t, "show", "-s", dir, uuid(2)+"#agent-x"), "hello")
+	require.Contains(t, ok(t, "info", "-s", dir, uuid(2), "--json"), `"projectKey":"p"`)
+	require.Contains(t, ok(t, "subagents", "-s", dir, uuid(2), "--json"), `"agentId":"x"`)
+	fails(t, exitNotFound, "show", "-s", dir, uuid(3))
+
+	add(t, dir, sessionstore.Key{ProjectKey: "q", SessionID: uuid(2), Subpath: "subagents/agent-x"}, hello)
+	add(t, dir, key("q", uuid(1)), hello)
+	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, uuid(2)), "is ambiguous")
+}
+
+func TestForkThatCannotPrintNamesTheNewSession(t *testing.T) {
+	home(t)
+	for _, more := range []string{"--quiet", "--json"} {
+		dir := filepath.Join(t.TempDir(), "s")
+		add(t, dir, key("p", uuid(1)), hello)
+		var stderr bytes.Buffer
+		a := newApp(strings.NewReader(""), fullDisk{}, &stderr)
+		root := newRoot(a)
+		root.SetArgs([]string{"fork", "-s", dir, uuid(1), more})
+		require.Equal(t, exitFailure, a.finish(t.Context(), root.ExecuteContext(t.Context())))
+		sessions, err := openStore(t, dir).ListSessions(t.Context(), "p")
+		require.NoError(t, err)
+		require.Len(t, sessions, 2)
+		newID := sessions[0].SessionID
+		if newID == uuid(1) {
+			newID = sessions[1].SessionID
+		}
+		require.Contains(t, stderr.String(), "the new session is "+newID+"; write output: ")
 	}
 }

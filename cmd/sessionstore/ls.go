@@ -30,7 +30,7 @@ func newLs(a *app) *cobra.Command {
 		Long: fmt.Sprintf(`List the sessions of a project, newest first: id, time of the last write, age,
 tag and title. A directory stands for the project of the sessions that ran in
 it; without one that is the current directory. Sessions that have no
-title (a subagent's own, for one) are listed without. A copied session was last
+title (a subagent's own, for one), or an id that is no UUID, are listed without. A copied session was last
 written when it was copied.
 
 The newest %d are listed unless --limit says otherwise, because a store that

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -76,20 +77,33 @@ func findSession(ctx context.Context, h *handle, arg, project string) (sessionst
 	if err != nil {
 		return want, err
 	}
-	if want.ProjectKey == "" {
-		want.ProjectKey = project
+	if want.ProjectKey != "" && project != "" && want.ProjectKey != project {
+		return want, usagef("%s names another project than --project %s", arg, name(project))
 	}
+	want.ProjectKey = cmp.Or(want.ProjectKey, project)
 	projects := []string{want.ProjectKey}
 	if want.ProjectKey == "" {
 		if projects, err = sessionstore.ListProjects(ctx, h.store); err != nil {
 			return want, err
 		}
 	}
-	var exact, similar []sessionstore.Key
+	exact, similar, err := matching(ctx, h, want, projects)
+	if err != nil {
+		return want, err
+	}
+	if len(exact) == 0 && (len(similar) == 0 || want.ProjectKey != "") {
+		exact = onlySubpaths(ctx, h, want, projects)
+	}
+	return pick(h, arg, want.SessionID, exact, similar)
+}
+
+// matching looks in the lists for sessions that have the wanted id, or one that
+// begins with it.
+func matching(ctx context.Context, h *handle, want sessionstore.Key, projects []string) (exact, similar []sessionstore.Key, err error) {
 	for _, p := range projects {
 		sessions, err := sessionstore.ListSessions(ctx, h.store, p)
 		if err != nil {
-			return want, err
+			return nil, nil, err
 		}
 		for _, s := range sessions {
 			found := sessionstore.Key{ProjectKey: p, SessionID: s.SessionID, Subpath: want.Subpath}
@@ -100,16 +114,19 @@ func findSession(ctx context.Context, h *handle, arg, project string) (sessionst
 			}
 		}
 	}
-	if len(exact) == 0 && want.ProjectKey != "" && onlySubpaths(ctx, h, want) {
-		return want, nil
-	}
-	return pick(h, arg, want.SessionID, exact, similar)
+	return exact, similar, nil
 }
 
-// onlySubpaths finds a session that has no main transcript. It is in no list.
-func onlySubpaths(ctx context.Context, h *handle, key sessionstore.Key) bool {
-	subpaths, err := sessionstore.ListSubkeys(ctx, h.store, key.ProjectKey, key.SessionID)
-	return err == nil && len(subpaths) > 0
+// onlySubpaths finds sessions with the wanted id that have no main transcript.
+// They are in no list of sessions. A store may not be able to tell.
+func onlySubpaths(ctx context.Context, h *handle, want sessionstore.Key, projects []string) (found []sessionstore.Key) {
+	for _, p := range projects {
+		subpaths, err := sessionstore.ListSubkeys(ctx, h.store, p, want.SessionID)
+		if err == nil && len(subpaths) > 0 {
+			found = append(found, sessionstore.Key{ProjectKey: p, SessionID: want.SessionID, Subpath: want.Subpath})
+		}
+	}
+	return found
 }
 
 func pick(h *handle, arg, id string, exact, similar []sessionstore.Key) (sessionstore.Key, error) {

@@ -181,15 +181,15 @@ func TestColours(t *testing.T) {
 func TestUnreadableLinesAreReportedAndNotFatal(t *testing.T) {
 	home(t)
 	dir := filepath.Join(t.TempDir(), "s")
-	add(t, dir, key("p", "broken"), hello)
-	path := filepath.Join(dir, "p", "broken.jsonl")
+	add(t, dir, key("p", uuid(1)), hello)
+	path := filepath.Join(dir, "p", uuid(1)+".jsonl")
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString("not json\n[1]\n{\"cut\n{}x\n" + `{"type":"user","uuid":"u2","message":{"content":"after"}}` + "\n")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 
-	r := cli(t, "show", "-s", dir, "broken")
+	r := cli(t, "show", "-s", dir, uuid(1))
 	require.Equal(t, exitOK, r.code)
 	require.Contains(t, r.stdout, "after")
 	require.Equal(t, 4, strings.Count(r.stderr, "\n"), r.stderr)

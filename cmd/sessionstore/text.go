@@ -26,7 +26,8 @@ func clean(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	for _, r := range s {
+	before := rune(' ')
+	for i, r := range s {
 		switch {
 		case r == '\n', r == '\u2028', r == '\u2029', r == '\u0085':
 			b.WriteByte('\n')
@@ -36,11 +37,13 @@ func clean(s string) string {
 			b.WriteRune('\u2400' + r) // the picture of the control character
 		case r == 0x7F:
 			b.WriteRune('\u2421')
-		case unicode.IsControl(r), changesDirection(r):
+		case unicode.IsControl(r), changesDirection(r), isInvisible(r),
+			isJoiner(r) && !(joins(before) && joins(firstRune(s[i+utf8.RuneLen(r):]))):
 			b.WriteRune('\uFFFD')
 		default:
 			b.WriteRune(r)
 		}
+		before = r
 	}
 	return b.String()
 }
@@ -59,6 +62,32 @@ func isPlain(s string) bool {
 func changesDirection(r rune) bool {
 	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069' ||
 		r == '\u200E' || r == '\u200F' || r == '\u061C'
+}
+
+// isInvisible recognises characters that have no width and no use on a
+// terminal. Text can be hidden in them, or two names made to look the same.
+func isInvisible(r rune) bool {
+	switch r {
+	case '\u00AD', '\u034F', '\u180E', '\u200B', '\uFEFF', '\uFFF9', '\uFFFA', '\uFFFB':
+		return true
+	}
+	return '\u2060' <= r && r <= '\u2065' || '\u206A' <= r && r <= '\u206F' || '\U000E0000' <= r && r <= '\U000E007F'
+}
+
+// isJoiner recognises what makes one picture of several emoji, and letters of
+// some scripts look joined or apart.
+func isJoiner(r rune) bool { return r == '\u200C' || r == '\u200D' }
+
+// joins reports whether a joiner beside the character may have a meaning.
+func joins(r rune) bool {
+	return r > 0x7F && unicode.IsGraphic(r) && !unicode.IsSpace(r) && !isInvisible(r)
+}
+
+func firstRune(s string) rune {
+	for _, r := range s {
+		return r
+	}
+	return ' '
 }
 
 // oneLineOf is oneLine for text that may be huge and is going to be cut.

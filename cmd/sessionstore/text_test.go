@@ -95,3 +95,16 @@ func TestMegabyteLinesAreWrapped(t *testing.T) {
 		require.Positive(t, n)
 	}
 }
+
+func TestInvisibleCharactersBecomeVisible(t *testing.T) {
+	for _, r := range "\u00AD\u034F\u180E\u200B\u2060\u2064\u206A\uFEFF\uFFF9\uFFFA\uFFFB\U000E0001\U000E0041\U000E007F" {
+		require.Equal(t, "a\uFFFDb", clean("a"+string(r)+"b"), "%U", r)
+	}
+	for _, s := range []string{"a\u200Db", "a\u200Cb", "日\u200D", "\u200D日", "日\u200D ", "日\u200D\u200B"} {
+		require.NotContains(t, clean(s), "\u200D", "%q", s)
+		require.Contains(t, clean(s), "\uFFFD", "%q", s)
+	}
+	for _, s := range []string{"👩‍👩‍👧", "👩🏽‍🚀 ❤️‍🔥", "می\u200Cخواهم", "क्\u200Dष"} {
+		require.Equal(t, s, clean(s))
+	}
+}
