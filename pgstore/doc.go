@@ -19,7 +19,7 @@
 // needed when two writers create a transcript at the same moment. A batch of
 // more than [MaxStatementBytes] is sent as several statements in one
 // transaction. The first operation of a Store also reads the version of the
-// tables.
+// tables, and refuses a connection or database that is not in UTF8.
 //
 // Repeats are found by a unique index, on a hash of the uuid. An entry without
 // uuid gets an identity from its batch, so a batch that is appended again
@@ -45,9 +45,10 @@
 //
 // The caller owns the pool: size, TLS, timeouts, tracing. A context that ends
 // during an operation costs its connection, which a pool replaces; a store on a
-// single [pgx.Conn] is of no more use then. On a [pgx.Tx] nothing is durable
-// before the caller commits, and after an error the caller has to roll back
-// (to a savepoint, if it made one). The default isolation level, read
-// committed, is assumed; under a higher one operations that meet others are
-// retried more often.
+// single [pgx.Conn] or [pgxpool.Conn] is of no more use then. On a [pgx.Tx]
+// nothing is durable before the caller commits, and after an error the caller
+// has to roll back (to a savepoint, if it made one). It holds a lock for each
+// session until it ends, so commit before there are thousands. The default
+// isolation level, read committed, is assumed; under a higher one operations
+// that meet others are retried more often.
 package pgstore

@@ -25,8 +25,8 @@ import (
 // entry is sent alone.
 const MaxStatementBytes = 16 << 20
 
-// DB is what a [Store] needs of pgx. [*pgxpool.Pool], [*pgx.Conn] and [pgx.Tx]
-// have it.
+// DB is what a [Store] needs of pgx. [*pgxpool.Pool], [*pgxpool.Conn],
+// [*pgx.Conn] and [pgx.Tx] have it.
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -95,7 +95,9 @@ func New(db DB, opts *Options) (*Store, error) {
 	}
 	s := &Store{db: db, names: n, sql: newStatements(n)}
 	_, s.inTx = db.(pgx.Tx)
-	if _, conn := db.(*pgx.Conn); conn || s.inTx {
+	_, conn := db.(*pgx.Conn)
+	_, acquired := db.(interface{ Conn() *pgx.Conn }) // such as *pgxpool.Conn
+	if conn || acquired || s.inTx {
 		s.single = make(chan struct{}, 1)
 	}
 	return s, nil
@@ -220,7 +222,12 @@ func inTx(ctx context.Context, db DB, f func(tx pgx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
+	return finish(ctx, tx, func() error { return f(tx) })
+}
+
+// finish runs f and ends the transaction, with a commit if f succeeds.
+func finish(ctx context.Context, tx pgx.Tx, f func() error) error {
+	if err := f(); err != nil {
 		// The connection must come back clean when the context is over, too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()

@@ -17,18 +17,30 @@ const (
 	purgeEntries  = 50_000
 )
 
+// purgeTimeout bounds the deletions of one transaction, which the context of the
+// caller does not end.
+const purgeTimeout = 5 * time.Minute
+
 // Purge removes the sessions last written before olderThan, in transactions of
-// bounded size. Each counts in the report once it has been committed; a call
-// that is cut short has lost nothing, and the next one goes on.
+// bounded size. Each counts in the report once it has been committed. When the
+// context ends, the transaction that is deleting is completed first, so that
+// the report is exact; the next call goes on. Only a connection that is lost in
+// a commit, or a transaction of more than five minutes, can be missing from it.
+//
+// On a [pgx.Tx] the server keeps a lock for each session until you commit.
+// Thousands exceed its max_locks_per_transaction (SQLSTATE 53200), so purge
+// many sessions through a pool.
 func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.PurgeReport, error) {
 	var report sessionstore.PurgeReport
-	err := ctx.Err()
+	var err error
 	limit, after := olderThan.UnixMilli(), int64(0)
 	for more := true; more && err == nil; {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		err = s.do(ctx, func() error {
 			batch, err := s.purgeable(ctx, limit, after)
-			if err != nil || len(batch.ids) == 0 {
-				more = false
+			if more = err != nil || len(batch.ids) > 0; err != nil || !more {
 				return err
 			}
 			deleted, err := s.purge(ctx, batch, limit)
@@ -71,11 +83,31 @@ func (s *Store) purgeable(ctx context.Context, limit, after int64) (purgeBatch, 
 }
 
 // purge deletes sessions as Delete does. Those that have been written to
-// meanwhile stay.
+// meanwhile stay. The context may end it while it waits for a connection or for
+// the locks; then nothing has been deleted.
 func (s *Store) purge(ctx context.Context, b purgeBatch, limit int64) (sessionstore.PurgeReport, error) {
+	tx, err := s.db.Begin(ctx)
+	if err != nil {
+		return sessionstore.PurgeReport{}, err
+	}
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTimeout)
+	defer cancel()
+	var deleted sessionstore.PurgeReport
+	err = finish(lasting, tx, func() (err error) {
+		if _, err = tx.Exec(ctx, s.sql.lockSessions, b.locks); err == nil {
+			deleted, err = s.purgeLocked(lasting, tx, b, limit)
+		}
+		return err
+	})
+	if err != nil {
+		return sessionstore.PurgeReport{}, err
+	}
+	return deleted, nil
+}
+
+func (s *Store) purgeLocked(ctx context.Context, tx pgx.Tx, b purgeBatch, limit int64) (sessionstore.PurgeReport, error) {
 	var deleted sessionstore.PurgeReport
 	var batch pgx.Batch
-	batch.Queue(s.sql.lockSessions, b.locks)
 	batch.Queue(s.sql.purgeEntries, b.ids, limit)
 	batch.Queue(s.sql.purge, b.ids, limit).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -89,8 +121,5 @@ func (s *Store) purge(ctx context.Context, b purgeBatch, limit int64) (sessionst
 		}
 		return rows.Err()
 	})
-	if err := s.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return sessionstore.PurgeReport{}, err
-	}
-	return deleted, nil
+	return deleted, tx.SendBatch(ctx, &batch).Close()
 }

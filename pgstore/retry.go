@@ -29,6 +29,10 @@ const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	invalidSchemaName    = "3F000"
+	uniqueViolation      = "23505"
+	duplicateSchema      = "42P06"
+	duplicateTable       = "42P07"
+	duplicateObject      = "42710"
 )
 
 // do runs an operation that may be repeated: with the tables checked, alone on
@@ -73,6 +77,10 @@ func (s *Store) alone(ctx context.Context) (leave func(), err error) {
 // another try may not meet. Nothing can be repeated inside a transaction of
 // the caller: an error has ended it.
 func (s *Store) retry(ctx context.Context, op func() error) error {
+	return s.retryFor(ctx, triesFor, op)
+}
+
+func (s *Store) retryFor(ctx context.Context, triesFor func(error) int, op func() error) error {
 	wait := firstWait
 	for try := 1; ; try++ {
 		err := op()

@@ -69,12 +69,12 @@ CREATE TABLE IF NOT EXISTS {entries} (
   UNIQUE (transcript, dedupe)
 ) WITH (toast_tuple_target = 4080);
 
-DO $$
+DO ${tag}$
 BEGIN
-  EXECUTE 'ALTER TABLE {entries} ALTER COLUMN entry SET COMPRESSION lz4';
+  EXECUTE ${tag}_sql$ALTER TABLE {entries} ALTER COLUMN entry SET COMPRESSION lz4${tag}_sql$;
 EXCEPTION WHEN feature_not_supported OR syntax_error OR invalid_parameter_value THEN
   NULL; -- a server without lz4 keeps its default
-END $$;
+END ${tag}$;
 `},
 }
 
@@ -86,30 +86,36 @@ CREATE TABLE IF NOT EXISTS {versions} (
 );
 `
 
+// schemaSQL looks first, because IF NOT EXISTS needs the right to make a schema
+// also when it is there.
+const schemaSQL = `DO ${tag}$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = ${tag}_name${schema}${tag}_name$) THEN
+    CREATE SCHEMA {quoted_schema};
+  END IF;
+END ${tag}$;
+`
+
+const insertVersionSQL = `INSERT INTO {versions} (version, requires) VALUES (%d, %d) ON CONFLICT DO NOTHING;
+`
+
 // Schema returns the SQL that makes the tables or brings them up to date, for
-// those who run their migrations themselves. Running it again does no harm.
+// those who run their migrations themselves. Run it in one transaction: it
+// neither begins nor ends one. Running it again does no harm.
 func (s *Store) Schema() string {
 	var b strings.Builder
-	b.WriteString("BEGIN;\n")
 	if s.names.schema != "" {
-		fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS %s;\n", quoteName(s.names.schema))
+		b.WriteString(s.names.fill(schemaSQL))
 	}
 	b.WriteString(s.names.fill(versionsSQL))
 	for _, m := range migrations {
-		b.WriteString(m.fill(s.names))
-		fmt.Fprintf(&b, "\nINSERT INTO %s (version, requires) VALUES (%d, %d) ON CONFLICT DO NOTHING;\n", s.names.versions, m.version, m.requires)
+		b.WriteString(s.names.fill(m.sql + "\n" + m.note()))
 	}
-	b.WriteString("COMMIT;\n")
 	return b.String()
 }
 
-func quoteName(name string) string { return pgx.Identifier{name}.Sanitize() }
-
-// fill puts the names in, also where the statement is itself in quotes.
-func (m migration) fill(n names) string {
-	quoted := strings.ReplaceAll(n.entries, "'", "''")
-	return n.fill(strings.ReplaceAll(m.sql, "'ALTER TABLE {entries}", "'ALTER TABLE "+quoted))
-}
+// note is the statement that says that the step has been done.
+func (m migration) note() string { return fmt.Sprintf(insertVersionSQL, m.version, m.requires) }
 
 // Migrate makes the tables, or brings those of an earlier version up to date,
 // in one transaction. Any number of hosts may call it at once; they wait for
@@ -120,31 +126,57 @@ func (m migration) fill(n names) string {
 // Tables that a later version has changed beyond what this one can use give
 // [sessionstore.ErrCorrupt].
 func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.migrateAlone(ctx); err != nil {
+		return &sessionstore.OpError{Package: "pgstore", Op: "migrate", Err: s.explainMigrate(err)}
+	}
+	s.checked.Store(true)
+	return nil
+}
+
+func (s *Store) migrateAlone(ctx context.Context) error {
 	leave, err := s.alone(ctx)
 	if err != nil {
-		return s.wrap("migrate", sessionstore.Key{}, err)
+		return err
 	}
 	defer leave()
-	err = s.retry(ctx, func() error {
+	return s.retryFor(ctx, migrateTriesFor, func() error {
 		stored, err := s.storedVersion(ctx, s.db)
 		if err != nil || stored >= SchemaVersion {
 			return err
 		}
 		return inTx(ctx, s.db, func(tx pgx.Tx) error { return s.migrate(ctx, tx) })
 	})
-	if err == nil {
-		s.checked.Store(true)
-	}
-	return s.wrap("migrate", sessionstore.Key{}, err)
 }
 
+// migrateTriesFor is triesFor for Migrate. SQL of Schema that runs meanwhile
+// takes no lock; what it has just made is found by the next try.
+func migrateTriesFor(err error) int {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		switch pgErr.Code {
+		case duplicateSchema, duplicateTable, duplicateObject:
+			return conflictTries
+		case uniqueViolation:
+			if strings.HasPrefix(pgErr.TableName, "pg_") {
+				return conflictTries
+			}
+		}
+	}
+	return triesFor(err)
+}
+
+// migrationLock is one number for all prefixes and schemas of a database: two
+// migrations may have to make the same schema.
+var migrationLock = lockNumber("migrate")
+
 func (s *Store) migrate(ctx context.Context, tx pgx.Tx) error {
-	lock := lockNumber("migrate", s.names.versions)
-	if _, err := tx.Exec(ctx, s.sql.lockSession, lock); err != nil {
+	if _, err := tx.Exec(ctx, s.sql.lockSession, migrationLock); err != nil {
 		return err
 	}
-	if err := s.prepareDatabase(ctx, tx); err != nil {
-		return err
+	if s.names.schema != "" {
+		if _, err := tx.Exec(ctx, s.names.fill(schemaSQL)); err != nil {
+			return err
+		}
 	}
 	stored, err := s.storedVersion(ctx, tx)
 	if err != nil {
@@ -157,41 +189,24 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx) error {
 		if m.version <= stored {
 			continue
 		}
-		if _, err := tx.Exec(ctx, m.fill(s.names)); err != nil {
+		if _, err := tx.Exec(ctx, s.names.fill(m.sql+m.note())); err != nil {
 			return fmt.Errorf("to version %d: %w", m.version, err)
-		}
-		const note = `INSERT INTO {versions} (version, requires) VALUES ($1, $2)`
-		if _, err := tx.Exec(ctx, s.names.fill(note), m.version, m.requires); err != nil {
-			return err
 		}
 	}
 	return nil
-}
-
-// prepareDatabase makes the schema if it is missing. It looks first, because
-// IF NOT EXISTS needs the right to make one all the same.
-func (s *Store) prepareDatabase(ctx context.Context, tx pgx.Tx) error {
-	var encoding string
-	var there bool
-	const look = `SELECT current_setting('server_encoding'), EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
-	if err := tx.QueryRow(ctx, look, s.names.schema).Scan(&encoding, &there); err != nil {
-		return err
-	}
-	if encoding != "UTF8" {
-		return fmt.Errorf("the encoding of the database is %s, it has to be UTF8", encoding)
-	}
-	if s.names.schema == "" || there {
-		return nil
-	}
-	_, err := tx.Exec(ctx, "CREATE SCHEMA "+quoteName(s.names.schema))
-	return err
 }
 
 // storedVersion returns the version of the tables, 0 if there are none. It asks
 // whether they exist first: an error would end a transaction of the caller.
 func (s *Store) storedVersion(ctx context.Context, db DB) (int, error) {
 	var there bool
-	if err := db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, s.names.versions).Scan(&there); err != nil || !there {
+	var set settings
+	const look = `SELECT to_regclass($1) IS NOT NULL, ` + settingsColumns
+	err := db.QueryRow(ctx, look, s.names.versions).Scan(&there, &set.client, &set.server, &set.nulls)
+	if err == nil {
+		err = set.check()
+	}
+	if err != nil || !there {
 		return 0, err
 	}
 	return s.readVersion(ctx, db)
@@ -199,7 +214,12 @@ func (s *Store) storedVersion(ctx context.Context, db DB) (int, error) {
 
 func (s *Store) readVersion(ctx context.Context, db DB) (int, error) {
 	var stored, requires *int
-	if err := db.QueryRow(ctx, s.sql.version).Scan(&stored, &requires); err != nil {
+	var set settings
+	err := db.QueryRow(ctx, s.sql.version).Scan(&stored, &requires, &set.client, &set.server, &set.nulls)
+	if err != nil {
+		return 0, err
+	}
+	if err := set.check(); err != nil {
 		return 0, err
 	}
 	if stored == nil || requires == nil {
@@ -210,6 +230,28 @@ func (s *Store) readVersion(ctx context.Context, db DB) (int, error) {
 			sessionstore.ErrCorrupt, *stored, *requires, SchemaVersion)
 	}
 	return *stored, nil
+}
+
+// settings are those of the connection and the database that would change data
+// without an error.
+type settings struct{ client, server, nulls string }
+
+// settingsColumns select the settings. Not every server that speaks the protocol
+// knows array_nulls.
+const settingsColumns = `pg_client_encoding()::text, current_setting('server_encoding'), coalesce(current_setting('array_nulls', true), 'on')`
+
+// check refuses other encodings than UTF8, because bytes would be converted or
+// cut, and arrays without NULL, because summaries are sent in arrays.
+func (s settings) check() error {
+	switch {
+	case s.server != "UTF8":
+		return fmt.Errorf("the encoding of the database is %s, it has to be UTF8: create one with ENCODING 'UTF8'", s.server)
+	case s.client != "UTF8":
+		return fmt.Errorf("the client_encoding of the connection is %s, it has to be UTF8: set client_encoding to UTF8 for the connection, the role or the database", s.client)
+	case s.nulls != "on":
+		return fmt.Errorf("array_nulls is %s, it has to be on: set array_nulls to on for the connection, the role or the database", s.nulls)
+	}
+	return nil
 }
 
 // checkVersion is made by the first operation of a store.
@@ -230,6 +272,15 @@ func (s *Store) explain(err error) error {
 	switch pgErr.Code {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
 		return fmt.Errorf("%w: %w", ErrNotMigrated, err)
+	}
+	return err
+}
+
+// explainMigrate adds what to do when there is no schema to make tables in.
+func (s *Store) explainMigrate(err error) error {
+	var pgErr *pgconn.PgError
+	if s.names.schema == "" && errors.As(err, &pgErr) && pgErr.Code == invalidSchemaName {
+		return fmt.Errorf("no schema of the search_path exists; set Options.Schema: %w", err)
 	}
 	return err
 }

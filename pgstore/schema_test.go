@@ -162,7 +162,8 @@ func TestSchemaIsWhatMigrateDoes(t *testing.T) {
 
 func TestAnyNamesAreQuoted(t *testing.T) {
 	pool := newPool(t, relaxed)
-	for _, name := range []string{`Upper`, `we"ird`, `it's`, `a.b; DROP TABLE x --`, `$1 {entries}`, `select`, `日本`} {
+	for _, name := range []string{`Upper`, `we"ird`, `it's`, `a.b; DROP TABLE x --`, `$1 {entries}`, `select`, `日本`,
+		`$$`, `$body$body0_name$`, `body_sql$`, `a'ALTER TABLE {entries}`, `{tag}{schema}`, `\`} {
 		opts := &pgstore.Options{Schema: name + newName(), TablePrefix: name}
 		t.Cleanup(func() { dropSchema(t, pool, opts.Schema) })
 		s := newStore(t, pool, opts)
@@ -224,4 +225,152 @@ func TestReadingWritesNothing(t *testing.T) {
 		}
 	}
 	requireLoad(t, s, mainKey, numbered("a", 3)...)
+}
+
+func TestSchemaRunsInTheTransactionOfATool(t *testing.T) {
+	pool := newPool(t, relaxed)
+	s, err := pgstore.New(pool, &pgstore.Options{Schema: newName()})
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), s.Schema())
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.ErrorIs(t, s.Append(t.Context(), mainKey, numbered("a", 1)), pgstore.ErrNotMigrated, "nothing has been committed")
+}
+
+// The owner of a schema need not have the right to make one.
+func TestSchemaNeedsOnlyRightsInTheSchema(t *testing.T) {
+	admin := newPool(t, relaxed)
+	schema := newSchema(t, admin)
+	role := schema + "_owner"
+	dropRole(t, admin, role)
+	_, err := admin.Exec(t.Context(), fmt.Sprintf("CREATE ROLE %[1]s; ALTER SCHEMA %[2]s OWNER TO %[1]s", role, schema))
+	require.NoError(t, err)
+	pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["role"] = role })
+	s, err := pgstore.New(pool, &pgstore.Options{Schema: schema})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), s.Schema())
+	require.NoError(t, err)
+	require.NoError(t, s.Append(t.Context(), mainKey, numbered("a", 1)))
+}
+
+func TestManyPrefixesMigrateIntoAMissingSchema(t *testing.T) {
+	pool := newPool(t, relaxed)
+	schema := newName()
+	t.Cleanup(func() { dropSchema(t, pool, schema) })
+	var wg sync.WaitGroup
+	errs := make(chan error, 16)
+	for i := range 16 {
+		wg.Go(func() {
+			s, err := pgstore.New(pool, &pgstore.Options{Schema: schema, TablePrefix: fmt.Sprint("p", i, "_")})
+			if err == nil {
+				err = s.Migrate(t.Context())
+			}
+			errs <- err
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+// A tool that runs the SQL takes no lock that Migrate knows of.
+func TestMigrateMeetsATool(t *testing.T) {
+	pool := newPool(t, relaxed)
+	for _, make := range []func() string{newName, func() string { return newSchema(t, pool) }} {
+		schema := make()
+		t.Cleanup(func() { dropSchema(t, pool, schema) })
+		s, err := pgstore.New(pool, &pgstore.Options{Schema: schema})
+		require.NoError(t, err)
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), s.Schema())
+		require.NoError(t, err)
+		wait := deletion{pool: pool, opts: &pgstore.Options{Schema: schema}}.async(t, func() error { return s.Migrate(t.Context()) })
+		require.NoError(t, tx.Commit(t.Context()))
+		wait()
+		require.NoError(t, s.Append(t.Context(), mainKey, numbered("a", 1)))
+	}
+}
+
+func TestMigrateWithoutASchemaSaysSo(t *testing.T) {
+	for _, path := range []string{"", "nowhere"} {
+		pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = path })
+		s, err := pgstore.New(pool, nil)
+		require.NoError(t, err)
+		err = s.Migrate(t.Context())
+		require.ErrorContains(t, err, "set Options.Schema")
+		require.NotErrorIs(t, err, pgstore.ErrNotMigrated)
+	}
+}
+
+// Under these settings the server would change data without an error.
+func TestHarmfulSettingsAreRefused(t *testing.T) {
+	admin := newPool(t, relaxed)
+	ready, missing := newSchema(t, admin), newSchema(t, admin)
+	good := newStore(t, admin, &pgstore.Options{Schema: ready})
+	for name, value := range map[string]string{"client_encoding": "LATIN1", "array_nulls": "off"} {
+		pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams[name] = value })
+		s, err := pgstore.New(pool, &pgstore.Options{Schema: ready})
+		require.NoError(t, err)
+		for op, err := range operations(t.Context(), s) {
+			require.ErrorContains(t, err, "set "+name+" to", op)
+		}
+		require.ErrorContains(t, s.Migrate(t.Context()), "set "+name+" to")
+		s, err = pgstore.New(pool, &pgstore.Options{Schema: missing})
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Migrate(t.Context()), "set "+name+" to")
+	}
+	projects, err := good.ListProjects(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, projects)
+}
+
+func TestOtherDatabaseEncodingsAreRefused(t *testing.T) {
+	admin := newPool(t, relaxed)
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII", "EUC_JP"} {
+		name := newName()
+		_, err := admin.Exec(t.Context(), fmt.Sprintf("CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", name, encoding))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
+			require.NoError(t, err)
+		})
+		pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.Database = name })
+		s, err := pgstore.New(pool, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Migrate(t.Context()), "the encoding of the database is "+encoding)
+		_, err = pool.Exec(t.Context(), s.Schema())
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Append(t.Context(), mainKey, numbered("a", 1)), "the encoding of the database is "+encoding)
+		pool.Close()
+	}
+}
+
+func TestAcquiredConnectionHasOneUserAtATime(t *testing.T) {
+	pool := newPool(t, relaxed)
+	opts := &pgstore.Options{Schema: newSchema(t, pool)}
+	newStore(t, pool, opts)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	s, err := pgstore.New(conn, opts)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	errs := make(chan error, 100)
+	for i := range 10 {
+		wg.Go(func() {
+			for range 10 {
+				errs <- s.Append(t.Context(), subKey(fmt.Sprint(i)), numbered("a", 2))
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
 }

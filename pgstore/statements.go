@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ type names struct {
 	entries     string
 	versions    string
 	mainIndex   string // never qualified: an index lives beside its table
+	tag         string // begins the tags of dollar quotes; in none of the names
 }
 
 // maxIdentifier is the length at which PostgreSQL cuts a name, silently.
@@ -39,16 +41,31 @@ func newNames(o Options) (names, error) {
 			return n, fmt.Errorf("name from Options.%s is not valid UTF-8 or holds a NUL byte", field)
 		}
 	}
+	n.tag = absentTag(o.Schema + " " + o.TablePrefix)
 	return n, nil
 }
 
-// fill puts the names into the text of a statement.
+// absentTag returns a tag for dollar quotes around text that may hold the names.
+// Unlike other quotes these mean the same under all settings of the server.
+func absentTag(names string) string {
+	tag := "body"
+	for i := 0; strings.Contains(names, tag); i++ {
+		tag = "body" + strconv.Itoa(i)
+	}
+	return tag
+}
+
+// fill puts the names into the text of a statement, in one pass: what looks like
+// a placeholder in a name stays.
 func (n names) fill(sql string) string {
 	return strings.NewReplacer(
 		"{transcripts}", n.transcripts,
 		"{entries}", n.entries,
 		"{versions}", n.versions,
 		"{main_index}", n.mainIndex,
+		"{schema}", n.schema,
+		"{quoted_schema}", pgx.Identifier{n.schema}.Sanitize(),
+		"{tag}", n.tag,
 	).Replace(sql)
 }
 
@@ -67,7 +84,7 @@ func newStatements(n names) statements {
 		append:            n.fill(appendSQL),
 		load:              n.fill(loadSQL),
 		window:            n.fill(windowSQL),
-		version:           n.fill(`SELECT max(version), max(requires) FROM {versions}`),
+		version:           n.fill(`SELECT max(version), max(requires), ` + settingsColumns + ` FROM {versions}`),
 		listSessions:      n.fill(`SELECT session, mtime` + mains + newestFirst),
 		listSummaries:     n.fill(`SELECT mtime::text, session, ` + summaryColumns("") + mains + newestFirst),
 		listProjects:      n.fill(listProjectsSQL),
