@@ -23,6 +23,9 @@ import (
 // bigSize is the size of the session that memory is measured with.
 const bigSize = 300 << 20
 
+// bigID is a UUID: for other ids ls reads no title.
+const bigID = "b1600000-0000-4000-8000-000000000000"
+
 // maxHeap is what a process may use for any session, in MiB.
 const maxHeap = 64
 
@@ -42,16 +45,17 @@ func TestProcess(t *testing.T) {
 	t.Run("BrokenPipe", func(t *testing.T) { testBrokenPipe(t, bin, dir) })
 	t.Run("InterruptedCopyGoesOn", func(t *testing.T) { testInterruptedCopy(t, bin, dir) })
 	t.Run("MemoryOfExport", func(t *testing.T) {
-		requireSmall(t, exec.Command(bin, "export", "-s", dir, "big-session", "-"))
+		requireSmall(t, exec.Command(bin, "export", "-s", dir, bigID, "-"))
 	})
 	t.Run("MemoryOfShow", func(t *testing.T) {
-		requireSmall(t, exec.Command(bin, "show", "-s", dir, "big-session"))
+		requireSmall(t, exec.Command(bin, "show", "-s", dir, bigID))
+		requireSmall(t, exec.Command(bin, "show", "-s", dir, bigID, "--all"))
 	})
 	t.Run("MemoryOfLs", func(t *testing.T) {
 		requireSmall(t, exec.Command(bin, "ls", "-s", dir, "p"))
 	})
 	t.Run("MemoryOfInfo", func(t *testing.T) {
-		requireSmall(t, exec.Command(bin, "info", "-s", dir, "big-session"))
+		requireSmall(t, exec.Command(bin, "info", "-s", dir, bigID))
 	})
 }
 
@@ -59,7 +63,7 @@ func TestProcess(t *testing.T) {
 func bigSession(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "p"), 0o700))
-	f, err := os.Create(filepath.Join(dir, "p", "big-session.jsonl"))
+	f, err := os.Create(filepath.Join(dir, "p", bigID+".jsonl"))
 	require.NoError(t, err)
 	w := bufio.NewWriterSize(f, 1<<20)
 	text := strings.Repeat("some words that fill the line ", 66)
@@ -83,7 +87,7 @@ func testExitCodes(t *testing.T, bin, dir string) {
 }
 
 func testBrokenPipe(t *testing.T, bin, dir string) {
-	cmd := exec.Command(bin, "show", "-s", dir, "big-session")
+	cmd := exec.Command(bin, "show", "-s", dir, bigID, "--all")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -103,7 +107,7 @@ func testInterruptedCopy(t *testing.T, bin, dir string) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	require.NoError(t, cmd.Start())
-	target := filepath.Join(to, "p", "big-session.jsonl")
+	target := filepath.Join(to, "p", bigID+".jsonl")
 	require.Eventually(t, func() bool {
 		info, err := os.Stat(target)
 		return err == nil && info.Size() > 8<<20
