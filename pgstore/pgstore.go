@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -143,7 +144,7 @@ func (s *Store) appendBatch(ctx context.Context, key sessionstore.Key, batch []s
 type appendArgs struct {
 	key     sessionstore.Key
 	lock    int64
-	ids     []pgtype.UUID
+	ids     pgtype.FlatArray[pgtype.UUID]
 	entries []string
 	bytes   int
 	summary contributions
@@ -152,7 +153,7 @@ type appendArgs struct {
 func (a *appendArgs) list() []any {
 	return []any{
 		a.key.ProjectKey, a.key.SessionID, a.key.Subpath, a.lock, a.ids, a.entries,
-		len(a.entries), a.bytes, a.summary.all, a.summary.index, a.summary.field, a.summary.value,
+		len(a.entries), a.bytes, a.summary.all, a.summary.from, a.summary.to, a.summary.field, a.summary.value,
 	}
 }
 
@@ -165,19 +166,21 @@ func (s *Store) split(key sessionstore.Key, batch []sessionstore.Checked, id bat
 	)
 	for i := range batch {
 		c := &batch[i]
-		dedupe := id.entry(i)
-		if len(c.UUID) > 0 {
-			dedupe = idset.Of(c.UUID)
-			if !seen.Add(dedupe) {
-				continue
-			}
+		var dedupe idset.ID
+		if len(c.UUID) == 0 {
+			dedupe = id.entry(i)
+		} else if dedupe = idset.Of(c.UUID); !seen.Add(dedupe) {
+			continue
 		}
 		if args == nil || args.bytes+len(c.Line) > MaxStatementBytes {
-			args = &appendArgs{key: key, lock: s.sessionLock(key), summary: newContributions()}
+			args = &appendArgs{
+				key: key, lock: s.sessionLock(key), summary: newContributions(),
+				ids: make([]pgtype.UUID, 0, len(batch)-i), entries: make([]string, 0, len(batch)-i),
+			}
 			all = append(all, args)
 		}
 		args.ids = append(args.ids, pgtype.UUID{Bytes: dedupe, Valid: true})
-		args.entries = append(args.entries, string(c.Line))
+		args.entries = append(args.entries, text(c.Line))
 		args.bytes += len(c.Line)
 		if key.Subpath == "" {
 			args.summary.add(len(args.entries), c)
@@ -185,6 +188,10 @@ func (s *Store) split(key sessionstore.Key, batch []sessionstore.Checked, id bat
 	}
 	return all
 }
+
+// text is a line as a string, without a copy: nobody changes the entries before
+// Append returns, and nothing keeps them longer.
+func text(line sessionstore.Entry) string { return unsafe.String(unsafe.SliceData(line), len(line)) }
 
 // entry is the identity of the i-th entry of the batch, if it has no uuid.
 func (id batchID) entry(i int) idset.ID {

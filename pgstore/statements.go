@@ -132,7 +132,7 @@ ORDER BY session`
 
 // appendSQL appends a batch: $1 to $3 are the key, $4 the lock of the session,
 // $5 the identities of the entries, $6 the entries, $7 and $8 how many they are
-// and their bytes, $9 what they all contribute to the summary, $10 to $12 what
+// and their bytes, $9 what they all contribute to the summary, $10 to $13 what
 // each of them does. It returns false if it has done nothing because somebody
 // else was just creating the transcript.
 //
@@ -178,9 +178,9 @@ WITH lock AS MATERIALIZED (
 ), total AS MATERIALIZED (
   SELECT count(*) AS entries, sum(size) AS bytes FROM added
 ), counting AS MATERIALIZED (
-  SELECT e.i, e.field, e.value
-  FROM old, added, unnest($10::int4[], $11::int4[], $12::text[]) AS e (i, field, value)
-  WHERE added.position = old.last_position + e.i
+  SELECT added.position - old.last_position AS i, e.field, e.value
+  FROM old, added, unnest($10::int4[], $11::int4[], $12::int4[], $13::text[]) AS e (a, z, field, value)
+  WHERE added.position - old.last_position BETWEEN e.a AND e.z
 ), delta AS MATERIALIZED (
   SELECT CASE WHEN total.entries = $7 THEN summary.v ELSE ` + summaryFold + ` END AS v
   FROM summary, total

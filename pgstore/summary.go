@@ -48,6 +48,7 @@ var summaryMembers = []struct {
 const (
 	isSidechainField = 0
 	firstPromptField = 3
+	tagField         = 10
 	fields           = 11
 )
 
@@ -56,18 +57,19 @@ type contributions struct {
 	// all has one element per member: what counts if every entry is added; nil
 	// is nothing, and the empty text a tag that is removed.
 	all []*string
-	// Member field[n] gets value[n] from the entry index[n], which counts from
-	// 1. The server needs this if entries turn out to be repeats.
-	index, field []int32
-	value        []string
+	// Member field[n] gets value[n] from each of the entries from[n] to to[n],
+	// which count from 1. The server needs this if entries turn out to be
+	// repeats.
+	from, to, field []int32
+	value           []string
 
-	prompt int             // the entry that all has the first prompt from
-	seen   [fields]*string // the latest value of each member
+	prompt int           // the entry that all has the first prompt from
+	latest [fields]int32 // where the latest value of each member stands, counted from 1
 }
 
 // newContributions does not leave slices nil: they would be NULL on the server.
 func newContributions() contributions {
-	return contributions{all: make([]*string, fields), index: []int32{}, field: []int32{}, value: []string{}}
+	return contributions{all: make([]*string, fields), from: []int32{}, to: []int32{}, field: []int32{}, value: []string{}}
 }
 
 // untagged is a state whose tag no entry can give, to tell an entry that
@@ -86,16 +88,18 @@ const noTag = `""`
 func (c *contributions) add(index int, entry *sessionstore.Checked) {
 	state := untagged
 	state.FoldChecked(entry)
-	var values [fields]string
+	next := 0 // both are in the same order
 	for name, value := range state.Members() {
-		for field, m := range summaryMembers {
-			if m.name == name {
-				values[field] = value
+		for field := next; field < fields; field++ {
+			if summaryMembers[field].name == name {
+				c.put(index, field, value)
+				next = field + 1
+				break
 			}
 		}
 	}
-	for field, value := range values {
-		c.put(index, field, value)
+	if next <= tagField {
+		c.put(index, tagField, "") // removed
 	}
 }
 
@@ -108,14 +112,18 @@ func (c *contributions) put(index, field int, value string) {
 	case field == isSidechainField && index > 1:
 		return // only the very first entry decides
 	}
-	if c.seen[field] == nil || *c.seen[field] != value {
-		c.seen[field] = &value // most entries repeat what the one before says
+	at := int(c.latest[field]) - 1
+	switch {
+	case at >= 0 && c.value[at] == value && int(c.to[at]) == index-1:
+		c.to[at]++ // most entries repeat what the one before says
+	default:
+		at = len(c.value)
+		c.from, c.to = append(c.from, int32(index)), append(c.to, int32(index))
+		c.field, c.value = append(c.field, int32(field)), append(c.value, value)
+		c.latest[field] = int32(at + 1)
 	}
-	c.index = append(c.index, int32(index))
-	c.field = append(c.field, int32(field))
-	c.value = append(c.value, *c.seen[field])
 	if c.counts(index, field, rule) {
-		c.all[field] = c.seen[field]
+		c.all[field] = &c.value[at]
 		if field == firstPromptField {
 			c.prompt = index
 		}
