@@ -101,8 +101,8 @@ func (a *appendOp) run(ctx context.Context) error {
 
 // split tells the entries for the sidecar from those that are lines.
 func (a *appendOp) split() {
-	for _, c := range a.batch {
-		if a.isMetadata(c) {
+	for i := range a.batch {
+		if a.isMetadata(&a.batch[i]) {
 			a.hasMetadata = true
 		} else {
 			a.lines++
@@ -111,7 +111,7 @@ func (a *appendOp) split() {
 }
 
 // isMetadata: in a main transcript such an entry is a line like any other.
-func (a *appendOp) isMetadata(c sessionstore.Checked) bool {
+func (a *appendOp) isMetadata(c *sessionstore.Checked) bool {
 	return a.place.sidecar != "" && string(c.Type) == metadataType
 }
 
@@ -192,13 +192,13 @@ func (a *appendOp) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var text []byte
-	var ids []idset.ID
+	var added addition
 	if !stored || a.hasMetadata {
-		if text, ids, err = a.compose(ctx, stored); err != nil {
+		if added, err = a.compose(ctx, stored); err != nil {
 			return err
 		}
 	}
+	text := added.text
 	if text != nil || a.metadata != nil {
 		if err := a.s.ensureFormat(); err != nil {
 			return err
@@ -206,7 +206,9 @@ func (a *appendOp) write(ctx context.Context) error {
 		if err := a.commit(text); err != nil {
 			return err
 		}
-		a.known.grow(a.file, a.size, text, ids)
+	}
+	if text != nil && a.known.grow(a.file, a.size, &added) && added.main {
+		a.s.keepSummary(a.place, a.known.summary())
 	}
 	// Metadata that is there already may come from an attempt that failed here.
 	if a.made || a.hasMetadata || stored {
@@ -241,33 +243,39 @@ func (a *appendOp) commit(text []byte) error {
 	return err
 }
 
+// addition is what an append adds to a file.
+type addition struct {
+	main   bool // to a main transcript, which has a summary
+	behind tail // what the file ended with
+	lines  []*sessionstore.Checked
+	ids    []idset.ID // of the lines, where they have a uuid
+	text   []byte     // nil if there is nothing to add
+}
+
 // compose returns what has to be written: the lines of the batch that the
-// transcript does not hold yet, or nil if it holds all. It also sets metadata.
-func (a *appendOp) compose(ctx context.Context, stored bool) (text []byte, ids []idset.ID, err error) {
-	last, err := a.catchUp(ctx)
-	if err != nil {
-		return nil, nil, err
+// transcript does not hold yet. It also sets metadata.
+func (a *appendOp) compose(ctx context.Context, stored bool) (added addition, err error) {
+	added.main = a.key.Subpath == ""
+	if added.behind, err = a.catchUp(ctx); err != nil {
+		return addition{}, err
 	}
-	fresh, ids, err := a.fresh(last)
-	if err != nil || stored || len(fresh) == 0 {
-		return nil, nil, err
+	added.lines, added.ids, err = a.fresh(added.behind)
+	if err != nil || stored || len(added.lines) == 0 {
+		return addition{}, err
 	}
 	n := 1
-	for _, line := range fresh {
-		n += len(line) + 1
+	for _, c := range added.lines {
+		n += len(c.Line) + 1
 	}
-	text = make([]byte, 0, n)
-	if last.torn {
+	added.text = make([]byte, 0, n)
+	if added.behind.torn {
 		// What a crash has cut off must not be glued to what follows.
-		text = append(text, '\n')
+		added.text = append(added.text, '\n')
 	}
-	for _, line := range fresh {
-		text = append(append(text, line...), '\n')
+	for _, c := range added.lines {
+		added.text = append(append(added.text, c.Line...), '\n')
 	}
-	if last.hasID {
-		ids = append(ids, last.id)
-	}
-	return text, ids, nil
+	return added, nil
 }
 
 // catchUp learns what the transcript holds.
@@ -281,20 +289,25 @@ func (a *appendOp) catchUp(ctx context.Context) (tail, error) {
 		return tail{}, err
 	}
 	a.size = info.Size()
-	return a.known.catchUp(ctx, a.file, info)
+	var summary func() start
+	if a.key.Subpath == "" {
+		summary = func() start { return a.s.startOf(a.place, a.file, info) }
+	}
+	return a.known.catchUp(ctx, a.file, info, summary)
 }
 
 // fresh drops the entries whose uuid is known, from the transcript or from
 // further up in the batch.
-func (a *appendOp) fresh(last tail) (lines []sessionstore.Entry, ids []idset.ID, err error) {
+func (a *appendOp) fresh(last tail) (lines []*sessionstore.Checked, ids []idset.ID, err error) {
 	beside, hasBeside, err := a.sidecarID()
 	if err != nil {
 		return nil, nil, err
 	}
 	var batch idset.Set
-	lines = make([]sessionstore.Entry, 0, a.lines)
+	lines, ids = make([]*sessionstore.Checked, 0, a.lines), make([]idset.ID, 0, a.lines)
 	repeats := false // the last metadata is what the sidecar holds
-	for _, c := range a.batch {
+	for i := range a.batch {
+		c := &a.batch[i]
 		metadata, id, isBeside := a.isMetadata(c), idset.ID{}, false
 		if len(c.UUID) > 0 {
 			id = idset.Of(c.UUID)
@@ -303,14 +316,10 @@ func (a *appendOp) fresh(last tail) (lines []sessionstore.Entry, ids []idset.ID,
 				continue
 			}
 		}
-		switch {
-		case metadata:
+		if metadata {
 			a.metadata, repeats = c.Line, isBeside
-		case len(c.UUID) > 0:
-			ids = append(ids, id)
-			fallthrough
-		default:
-			lines = append(lines, c.Line)
+		} else {
+			lines, ids = append(lines, c), append(ids, id)
 		}
 	}
 	if repeats {

@@ -173,3 +173,56 @@ func makeSessions(tb testing.TB, dir string, n int) {
 		require.NoError(tb, os.WriteFile(name, []byte("{}\n"), 0o600))
 	}
 }
+
+// BenchmarkListSessionSummaries lists titles with the summaries on disk, in
+// memory, and with none, as in a directory that only the agent has written.
+func BenchmarkListSessionSummaries(b *testing.B) {
+	const n = 10_000
+	dir := b.TempDir()
+	s, err := filestore.Open(dir, nil)
+	require.NoError(b, err)
+	defer s.Close()
+	for i := range n {
+		require.NoError(b, s.Append(b.Context(), benchKey(i), append(benchEntries(i, 1), title("a title"))))
+	}
+	list := func(b *testing.B, s *filestore.Store) {
+		list, err := s.ListSessionSummaries(b.Context(), benchProject)
+		if err != nil || len(list) != n {
+			b.Fatal(len(list), err)
+		}
+	}
+	reopen := func(b *testing.B) *filestore.Store {
+		s, err := filestore.Open(dir, &filestore.Options{ReadOnly: true})
+		require.NoError(b, err)
+		return s
+	}
+	b.Run("10000/kept", func(b *testing.B) {
+		for b.Loop() {
+			s := reopen(b)
+			list(b, s)
+			s.Close()
+		}
+	})
+	b.Run("10000/op", func(b *testing.B) {
+		s := reopen(b)
+		defer s.Close()
+		for b.Loop() {
+			list(b, s)
+		}
+	})
+	b.Run("10000/floor", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.ListSessions(b.Context(), benchProject); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	require.NoError(b, os.RemoveAll(filepath.Join(dir, filestore.PrivateDir)))
+	b.Run("10000/none", func(b *testing.B) {
+		for b.Loop() {
+			s := reopen(b)
+			list(b, s)
+			s.Close()
+		}
+	})
+}

@@ -42,7 +42,7 @@ func harness(opts filestore.Options) conformance.Harness {
 		LoseReply: func(tb testing.TB, s sessionstore.SessionStore) { s.(*filestore.Store).LoseReply() },
 		Outage:    func(tb testing.TB, s sessionstore.SessionStore) { s.(*filestore.Store).Close() },
 		// There is no Damage: a file does not say how long it should be.
-		Require: conformance.All&^conformance.Summaries | conformance.Handover |
+		Require: conformance.All | conformance.Handover |
 			conformance.HandoverBehind | conformance.LostReply | conformance.CommitOrder,
 		CommitOrder:      true,
 		LastMetadataOnly: true,

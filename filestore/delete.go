@@ -51,6 +51,9 @@ func (s *Store) remove(key sessionstore.Key) error {
 	s.known.forget(key)
 	p := placeOf(key)
 	if key.Subpath == "" {
+		if err := s.dropSummary(key); err != nil {
+			return err
+		}
 		if err := s.root.RemoveAll(p.session); err != nil {
 			return err
 		}

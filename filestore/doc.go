@@ -6,6 +6,7 @@
 //	<project>/<session>/<subpath>.jsonl      subpath transcript
 //	<project>/<session>/<subpath>.meta.json  its agent_metadata entry
 //	.sessionstore/format.json                version of this layout
+//	.sessionstore/summaries/<project>/<session>.summary
 //
 // A transcript has one entry a line, byte for byte. Names that agents use stand
 // as they are. In others, bytes that are not safe in a file name are escaped
@@ -21,11 +22,30 @@
 // first. Its uuid counts like that of a line as long as it is there. In a main
 // transcript it is a line like any other.
 //
-// The layout has no place for summaries, and a summary beside the file would be
-// wrong as soon as the agent writes to it. So a Store does not implement
-// [sessionstore.SummaryLister]; package session reads the transcripts instead.
-// Nor does a file say how many entries it should have: when somebody cuts off
+// A file does not say how many entries it should have: when somebody cuts off
 // its end at a line, the rest is a whole transcript.
+//
+// # Summaries
+//
+// Every append keeps the summary of its session in a file that no agent reads,
+// with the size, time and inode of the transcript that it stands for. A list of
+// summaries opens only those transcripts which don't fit: the agent has written
+// to them, or a crash came between an append and its summary. It folds what was
+// added since, and keeps the result. From the beginning it reads transcripts
+// that shrank or were replaced, those without summary, and now and then one
+// where an added entry changes the summary and could be a repeat of an earlier
+// one. So the first list of a directory that only the agent has written to reads
+// all of it; [Store.SessionSummary] reads one transcript, and package session
+// uses it for pages.
+//
+// Transcripts only grow. One whose beginning is changed in place, while its end
+// stays or its size and time do, keeps its old summary.
+//
+// A summary that can't be written is made again by whoever needs it next, so it
+// never fails an append. A store that is open for reading keeps summaries in
+// memory, up to 32 MB, as every store does. Summaries go with their sessions;
+// those of transcripts that somebody else has deleted go with the next list.
+// The directory may be deleted at any time.
 //
 // # What is promised
 //
@@ -54,7 +74,7 @@
 //
 // To know which uuids a transcript holds, a store reads it when it first
 // appends to it, and later only what others have added. It remembers some 40
-// bytes for each of up to a million uuids.
+// bytes for each of up to a million uuids, and summaries.
 //
 // A directory written by a later version in another format is refused by Open.
 //

@@ -75,3 +75,31 @@ func ExampleOpen_readOnly() {
 		fmt.Println(project)
 	}
 }
+
+// A page of a list needs the summaries of a few sessions. In a directory that
+// an agent writes to, only their transcripts are read.
+func ExampleStore_SessionSummary() {
+	dir, err := os.MkdirTemp("", "filestore")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	store, err := filestore.Open(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	key := sessionstore.Key{ProjectKey: "-home-dev-app", SessionID: "11111111-2222-4333-8444-555555555555"}
+	err = store.Append(context.Background(), key, []sessionstore.Entry{
+		sessionstore.Entry(`{"type":"custom-title","customTitle":"Fix the build"}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	summary, found, err := store.SessionSummary(context.Background(), key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(found, string(summary.Data))
+	// Output: true {"isSidechain":false,"customTitle":"Fix the build"}
+}

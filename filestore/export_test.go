@@ -114,3 +114,6 @@ func (s *Store) HoldLock(tb testing.TB, name string) (release func()) {
 	}
 	return func() { f.Close() }
 }
+
+// SummaryFile is where the summary of a session is kept.
+func SummaryFile(key sessionstore.Key) string { return summaryName(placeOf(key)) }

@@ -9,11 +9,13 @@ import (
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/attempt"
+	"github.com/sessionstore/sessionstore/internal/osdir"
 )
 
 var (
 	_ sessionstore.SessionStore  = (*Store)(nil)
 	_ sessionstore.SessionLister = (*Store)(nil)
+	_ sessionstore.SummaryLister = (*Store)(nil)
 	_ sessionstore.SubkeyLister  = (*Store)(nil)
 	_ sessionstore.OrphanLister  = (*Store)(nil)
 	_ sessionstore.ProjectLister = (*Store)(nil)
@@ -69,12 +71,13 @@ type Skip struct {
 
 // Store is a directory of transcripts. It is safe for concurrent use.
 type Store struct {
-	root     *os.Root
-	opts     Options
-	gates    gates
-	known    knownFiles
-	attempts attempt.Tracker[sessionstore.Key, landed]
-	calls    calls
+	root      *os.Root
+	opts      Options
+	gates     gates
+	known     knownFiles
+	summaries summaryCache
+	attempts  attempt.Tracker[sessionstore.Key, landed]
+	calls     calls
 
 	// foldsCase says that the disk takes names that differ only in letter case
 	// for one name.
@@ -142,7 +145,7 @@ func (s *Store) open(dir string) error {
 	if _, err := s.readFormat(); err != nil {
 		return err
 	}
-	s.foldsCase.Store(foldsCase(root, dir))
+	s.foldsCase.Store(osdir.FoldsCase(root, dir))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/osdir"
 )
 
 // formatVersion is the layout that this package writes. A directory without a
@@ -62,7 +63,7 @@ func (s *Store) ensureFormat() error {
 		return err
 	}
 	// Now there is a name with letters inside, which shows the disk's habits.
-	if foldsCase(s.root, "") {
+	if osdir.FoldsCase(s.root, "") {
 		s.foldsCase.Store(true)
 	}
 	s.formatWritten.Store(true)

@@ -1,9 +1,11 @@
 package filestore
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"io"
+	"math"
 	"os"
 	"sync"
 
@@ -21,12 +23,13 @@ const maxKnownIDs = 1 << 20
 const endLen = 256
 
 // known is what a store knows of a transcript that it has appended to: the
-// uuids in it, up to the end of a line.
+// uuids in it, up to the end of a line, and the summary of the entries there.
 type known struct {
 	ids  idset.Set
-	info os.FileInfo // which file it was
-	size int64       // how far it has been read
-	end  []byte      // the last bytes up to there
+	sum  sessionstore.SummaryState // of a main transcript
+	info os.FileInfo               // which file it was
+	size int64                     // how far it has been read
+	end  []byte                    // the last bytes up to there
 }
 
 // tail is the last line of a file when no line feed follows it.
@@ -34,22 +37,32 @@ type tail struct {
 	torn  bool
 	hasID bool
 	id    idset.ID
+	entry sessionstore.Entry // nil if the line is none
 }
 
 func (k *known) forget() { *k = known{} }
 
 // catchUp reads what others have added since, or the whole file if it is not
 // the one it was. An inode number can be used again, so the last known bytes
-// are compared too.
-func (k *known) catchUp(ctx context.Context, f *os.File, info os.FileInfo) (tail, error) {
+// are compared too. Summary says what the kept summary of the file has taken
+// in; where it is nil, none is needed.
+func (k *known) catchUp(ctx context.Context, f *os.File, info os.FileInfo, summary func() start) (tail, error) {
 	same, err := k.isStart(f, info)
 	if err != nil {
 		return tail{}, err
 	}
+	foldFrom := k.size
 	if !same {
 		k.forget()
+		if summary != nil {
+			from := summary()
+			k.sum, foldFrom = from.state, from.lines
+		}
 	}
-	last, end, err := k.scan(ctx, f, k.size, info.Size())
+	if summary == nil {
+		foldFrom = math.MaxInt64
+	}
+	last, end, err := k.scan(ctx, f, info.Size(), foldFrom)
 	if err == nil {
 		err = k.readEnd(f, end)
 	}
@@ -76,14 +89,15 @@ func (k *known) isStart(f *os.File, info os.FileInfo) (bool, error) {
 	return string(end) == string(k.end), nil
 }
 
-// scan adds the uuids between two offsets. It returns the last line if it has
-// no line feed, and where the line before it ends.
-func (k *known) scan(ctx context.Context, f *os.File, from, to int64) (last tail, end int64, err error) {
-	if from == to {
+// scan adds the uuids up to an offset, and folds what is new from another one
+// on. It returns the last line if it has no line feed, and where the line
+// before it ends.
+func (k *known) scan(ctx context.Context, f *os.File, to, foldFrom int64) (last tail, end int64, err error) {
+	if k.size == to {
 		return tail{}, to, nil
 	}
 	end = to
-	entries := jsonl.NewEntries(jsonl.NewLinesAt(reader{ctx, f}, from, to, sessionstore.MaxEntryLen), func(s jsonl.Skip) {
+	entries := jsonl.NewEntries(jsonl.NewLinesAt(reader{ctx, f}, k.size, to, sessionstore.MaxEntryLen), func(s jsonl.Skip) {
 		if s.Torn {
 			last.torn, end = true, s.Offset
 		}
@@ -99,41 +113,57 @@ func (k *known) scan(ctx context.Context, f *os.File, from, to int64) (last tail
 		switch {
 		case e.Torn:
 			last.torn, end = true, e.Offset
+			last.entry = bytes.Clone(e.Data)
 			if len(e.UUID) > 0 {
 				last.hasID, last.id = true, idset.Of(e.UUID)
 			}
-		case len(e.UUID) > 0:
-			k.ids.Add(idset.Of(e.UUID))
+		case len(e.UUID) > 0 && !k.ids.Add(idset.Of(e.UUID)):
+			// a repeat
+		case e.Offset >= foldFrom:
+			k.sum.Fold(e.Data)
 		}
 	}
 }
 
-func (k *known) readEnd(f *os.File, size int64) error {
-	if size == k.size && k.end != nil {
-		return nil
-	}
-	k.end = make([]byte, min(size, endLen))
-	_, err := f.ReadAt(k.end, size-int64(len(k.end)))
-	if err == io.EOF && len(k.end) == 0 {
-		err = nil
+func (k *known) readEnd(f *os.File, size int64) (err error) {
+	if size != k.size || k.end == nil {
+		k.end, err = endOf(f, size, endLen)
 	}
 	return err
 }
 
-// grow takes in an append of text at offset size.
-func (k *known) grow(f *os.File, size int64, text []byte, ids []idset.ID) {
-	if text == nil {
-		return
+// endOf reads the last n bytes of the first size ones.
+func endOf(f *os.File, size, n int64) ([]byte, error) {
+	end := make([]byte, max(0, min(size, n, endLen)))
+	read, err := f.ReadAt(end, size-int64(len(end)))
+	if read == len(end) {
+		err = nil
 	}
+	return end, err
+}
+
+// grow takes in an append at offset size. It reports whether nobody else has
+// written meanwhile; otherwise the next append reads what is new.
+func (k *known) grow(f *os.File, size int64, added *addition) bool {
 	info, err := f.Stat()
-	if err != nil || info.Size() != size+int64(len(text)) {
-		return // someone else has written too: the next append reads it
+	if err != nil || info.Size() != size+int64(len(added.text)) {
+		return false
 	}
-	for _, id := range ids {
-		k.ids.Add(id)
+	// The new lines made a whole line of the last one.
+	if last := added.behind; (!last.hasID || k.ids.Add(last.id)) && added.main {
+		k.sum.Fold(last.entry)
+	}
+	for i, c := range added.lines {
+		if len(c.UUID) > 0 {
+			k.ids.Add(added.ids[i])
+		}
+		if added.main {
+			k.sum.FoldChecked(c)
+		}
 	}
 	k.info, k.size = info, info.Size()
-	k.end = append([]byte(nil), text[max(0, len(text)-endLen):]...)
+	k.end = append([]byte(nil), added.text[max(0, len(added.text)-endLen):]...)
+	return true
 }
 
 // knownFiles remembers transcripts, those appended to last first.
@@ -195,4 +225,4 @@ func (kf *knownFiles) forget(key sessionstore.Key) {
 }
 
 // cost counts a transcript without uuids too: it takes memory as well.
-func (k *known) cost() int { return k.ids.Len() + 16 }
+func (k *known) cost() int { return k.ids.Len() + 32 }

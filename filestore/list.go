@@ -30,16 +30,28 @@ func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessions
 }
 
 func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessionstore.SessionInfo, error) {
-	if err := s.checkProject(ctx, key); err != nil {
+	list := []sessionstore.SessionInfo{}
+	err := s.eachSession(ctx, key, func(id string, info os.FileInfo) {
+		list = append(list, sessionstore.SessionInfo{SessionID: id, Mtime: info.ModTime().UnixMilli()})
+	})
+	if err != nil {
 		return nil, err
 	}
-	list := []sessionstore.SessionInfo{}
+	sessionstore.SortSessions(list)
+	return list, nil
+}
+
+// eachSession calls found with the main transcripts of a project.
+func (s *Store) eachSession(ctx context.Context, key sessionstore.Key, found func(id string, info os.FileInfo)) error {
+	if err := s.checkProject(ctx, key); err != nil {
+		return err
+	}
 	d, err := s.openDir(placeOf(key).project)
 	if err != nil || d == nil {
-		return list, err
+		return err
 	}
 	defer d.close()
-	err = d.each(ctx, func(name string) error {
+	return d.each(ctx, func(name string) error {
 		id, ok := strings.CutSuffix(name, linesSuffix)
 		if !ok {
 			return nil
@@ -55,15 +67,10 @@ func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessi
 		case err != nil:
 			s.skip(Skip{Key: sessionstore.Key{ProjectKey: key.ProjectKey}, Path: d.path(name), Err: err})
 		case info != nil && info.Size() > 0:
-			list = append(list, sessionstore.SessionInfo{SessionID: key.SessionID, Mtime: info.ModTime().UnixMilli()})
+			found(key.SessionID, info)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	sessionstore.SortSessions(list)
-	return list, nil
 }
 
 // checkProject validates the key of an operation on a project or session.

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"time"
+
+	"github.com/sessionstore/sessionstore/internal/osdir"
 )
 
 // Locks keep two levels apart. Within a store a gate is waited for without
@@ -89,31 +90,13 @@ func (gs *gates) leave(name string, g *gate) {
 	g.wake = make(chan struct{})
 }
 
-const (
-	lockPollMin = 100 * time.Microsecond
-	lockPollMax = 10 * time.Millisecond
-)
-
 // lockFile waits until it holds the lock of another process. Closing the file
 // releases it.
 func lockFile(ctx context.Context, f *os.File, exclusive bool) error {
-	pause := lockPollMin
-	for {
-		held, err := tryLock(f, exclusive)
-		if held || err != nil {
-			return err
-		}
-		// flock can wait by itself, but then nothing could cancel it.
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		pause = min(2*pause, lockPollMax)
-	}
+	return osdir.Lock(ctx, f, exclusive)
 }
+
+func unlock(f *os.File) error { return osdir.Unlock(f) }
 
 // lockProject locks the directory of a project, and makes it first if create is
 // set. Otherwise a missing one is nil without an error.

@@ -16,5 +16,8 @@ const (
 // isSystemFailure knows only what all systems tell.
 func isSystemFailure(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
+// fileNumber: there is none that a name leads to.
+func fileNumber(os.FileInfo) uint64 { return 0 }
+
 // isUnlinked: a directory that is open cannot go here.
 func isUnlinked(os.FileInfo) bool { return false }

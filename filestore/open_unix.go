@@ -29,6 +29,14 @@ func isSystemFailure(err error) bool {
 	return true
 }
 
+// fileNumber is that of the inode.
+func fileNumber(info os.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Ino)
+	}
+	return 0
+}
+
 // isUnlinked reports whether an open directory has been deleted.
 func isUnlinked(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)

@@ -2,9 +2,7 @@ package filestore
 
 import (
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/sessionstore/sessionstore"
@@ -29,52 +27,6 @@ func placeOf(key sessionstore.Key) place {
 	stem := p.session + "/" + keyenc.EncodePath(key.Subpath)
 	p.lines, p.sidecar = stem+linesSuffix, stem+sidecarSuffix
 	return p
-}
-
-// foldsCase finds out, without writing, whether the disk takes names that
-// differ only in letter case for one. It asks for a name in the root with the
-// case of its letters swapped. If there is none it asks for dir itself.
-func foldsCase(root *os.Root, dir string) bool {
-	for _, name := range someNames(root) {
-		if other := swapCase(name); other != name {
-			a, errA := root.Lstat(name)
-			b, errB := root.Lstat(other)
-			return errA == nil && errB == nil && os.SameFile(a, b)
-		}
-	}
-	abs, err := filepath.Abs(dir)
-	if dir == "" || err != nil {
-		return false
-	}
-	other := filepath.Join(filepath.Dir(abs), swapCase(filepath.Base(abs)))
-	if other == abs {
-		return false
-	}
-	a, errA := os.Stat(abs)
-	b, errB := os.Stat(other)
-	return errA == nil && errB == nil && os.SameFile(a, b)
-}
-
-func someNames(root *os.Root) []string {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(64)
-	return names
-}
-
-func swapCase(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return r - 'a' + 'A'
-		case 'A' <= r && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return r
-	}, s)
 }
 
 // checkCase refuses, on a disk that folds case, a key one of whose names exists

@@ -161,9 +161,11 @@ func (t *transcript) open(ctx context.Context, s *Store, key sessionstore.Key, p
 		return false, false, err
 	}
 	if t.file != nil {
-		if t.size, err = committedSize(ctx, t.file); err != nil {
+		info, err := committed(ctx, t.file)
+		if err != nil {
 			return false, false, err
 		}
+		t.size = info.Size()
 		defer unlock(t.file)
 	}
 	sidecar := false
@@ -196,17 +198,13 @@ func (s *Store) openToRead(name string) (f *os.File, info os.FileInfo, err error
 	return f, info, err
 }
 
-// committedSize waits for an append under way and returns the size of the file,
-// still locked. Where a file system has no locks it goes without.
-func committedSize(ctx context.Context, f *os.File) (int64, error) {
+// committed waits for an append under way and returns the size and time of the
+// file, still locked. Where a file system has no locks it goes without.
+func committed(ctx context.Context, f *os.File) (os.FileInfo, error) {
 	if err := lockFile(ctx, f, false); err != nil && ctx.Err() != nil {
-		return 0, err
+		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	return f.Stat()
 }
 
 func (s *Store) skipLine(key sessionstore.Key, name string, sk jsonl.Skip) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/filestore"
 )
 
 // nobodyEnv makes the test process an ordinary user before it does anything.
@@ -202,5 +203,34 @@ func TestUnreadableSidecarIsAnError(t *testing.T) {
 		_, err := s.Load(t.Context(), subKey)
 		require.ErrorIs(t, err, fs.ErrPermission)
 		require.ErrorIs(t, s.Append(t.Context(), subKey, numbered(1)), fs.ErrPermission, "it may hold this uuid")
+	})
+}
+
+func TestUnreadableTranscriptHidesNoOtherSummary(t *testing.T) {
+	asOrdinaryUser(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, line(title("one")), mainFile(dir))
+		s := open(t, dir, nil)
+		appendAll(t, s, benchKeyIn(project, 1), title("two"))
+		lock(t, 0, mainFile(dir))
+		list, err := s.ListSessionSummaries(t.Context(), project)
+		require.ErrorIs(t, err, fs.ErrPermission)
+		require.Len(t, list, 1)
+		require.Equal(t, benchKeyIn(project, 1).SessionID, list[0].SessionID)
+		_, _, err = s.SessionSummary(t.Context(), mainKey)
+		require.ErrorIs(t, err, fs.ErrPermission)
+	})
+}
+
+func TestSummariesWithoutPlaceAreMadeEachTime(t *testing.T) {
+	asOrdinaryUser(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := open(t, dir, nil)
+		appendAll(t, s, mainKey, title("one"))
+		lock(t, 0o500, dir, filestore.PrivateDir, "summaries", project)
+		lock(t, 0o400, dir, filestore.SummaryFile(mainKey))
+		appendAll(t, s, mainKey, title("two"))
+		require.Equal(t, "two", titleOf(t, open(t, dir, nil)))
+		require.ErrorIs(t, s.Delete(t.Context(), mainKey), fs.ErrPermission, "it must not stay behind")
 	})
 }

@@ -14,6 +14,7 @@ type chain struct {
 type gap struct {
 	node        int32 // none when there is no path at all
 	bridged     bool
+	index       int // of the first shown message behind it
 	unreachable int
 }
 

@@ -24,7 +24,30 @@ func TestCH01MissingParentIsReportedAndCanBeBridged(t *testing.T) {
 
 	c = messages(t, s, &MessagesOptions{BridgeGaps: true})
 	require.Equal(t, []string{"u1", "a2", "u3", "a4"}, uuids(c))
-	require.Equal(t, []Gap{{UUID: "u3", ParentUUID: "ghost", Bridged: true}}, c.Gaps)
+	require.Equal(t, []Gap{{UUID: "u3", ParentUUID: "ghost", Index: 2, Bridged: true}}, c.Gaps)
+}
+
+func TestGapsHaveAPlaceAlsoAtEntriesThatAreNotShown(t *testing.T) {
+	s := newStore(t, testID,
+		user("u1", ""),
+		entry("attachment", "x2", "ghost2", ""), user("u3", "x2"),
+		entry("system", "s4", "ghost4", ""), entry("attachment", "x5", "ghost5", ""), user("u6", "x5"),
+		entry("user", "m7", "ghost7", `,"isMeta":true`))
+	places := func(opts *MessagesOptions) (list []string) {
+		c := messages(t, s, opts)
+		for _, g := range c.Gaps {
+			next := "end"
+			if at := g.Index - opts.Offset; at >= 0 && at < len(c.Messages) {
+				next = c.Messages[at].UUID
+			}
+			list = append(list, fmt.Sprint(g.UUID, " ", g.Index, " ", next))
+		}
+		return list
+	}
+	require.Equal(t, []string{"m7 3 end", "x5 2 u6", "s4 2 u6", "x2 1 u3"}, places(&MessagesOptions{BridgeGaps: true}))
+	require.Equal(t, []string{"m7 4 end", "x5 3 u6", "s4 2 s4", "x2 1 u3"}, places(&MessagesOptions{BridgeGaps: true, IncludeSystem: true}))
+	require.Equal(t, []string{"m7 3 end", "x5 2 u6", "s4 2 u6", "x2 1 end"}, places(&MessagesOptions{BridgeGaps: true, Offset: 2}))
+	require.Equal(t, []string{"m7 0 end"}, places(&MessagesOptions{}))
 }
 
 func TestCH03IslandsAreTheSameForMainAndSubagent(t *testing.T) {
@@ -50,7 +73,7 @@ func TestCH03IslandsAreTheSameForMainAndSubagent(t *testing.T) {
 			require.Empty(t, main.Gaps)
 		} else {
 			require.Equal(t, []string{"u1", "a2", "u3", "v1", "b2", "v3"}, uuids(main))
-			require.Equal(t, []Gap{{UUID: "v1", ParentUUID: "ghost", Bridged: true}}, main.Gaps)
+			require.Equal(t, []Gap{{UUID: "v1", ParentUUID: "ghost", Index: 3, Bridged: true}}, main.Gaps)
 		}
 		main, _ = both(&MessagesOptions{All: true})
 		require.Len(t, main.Messages, 6)

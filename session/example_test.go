@@ -94,6 +94,26 @@ func ExampleMessages() {
 	// user {"role":"user","content":"Thanks"}
 }
 
+func ExampleStreamMessages() {
+	ctx := context.Background()
+	c, messages, err := session.StreamMessages(ctx, stored(ctx), key, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c.Total, "messages")
+	for m, err := range messages {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(m.Type, string(m.Message))
+	}
+	// Output:
+	// 3 messages
+	// user {"role":"user","content":"Fix the build"}
+	// assistant {"role":"assistant","content":"Done."}
+	// user {"role":"user","content":"Thanks"}
+}
+
 // A transcript may lack entries. What can't be reached is reported, and can be
 // put in by position.
 func ExampleMessages_gaps() {
@@ -142,6 +162,33 @@ func ExampleSubagentMessages() {
 		fmt.Println(*m.ParentToolUseID, string(m.Message))
 	}
 	// Output: toolu_1 {"role":"user","content":"Look at the log"}
+}
+
+func ExampleStreamSubagentMessages() {
+	ctx := context.Background()
+	_, messages, err := session.StreamSubagentMessages(ctx, stored(ctx), key, "1f2e", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for m, err := range messages {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(m.Type, string(m.Message))
+	}
+	// Output:
+	// user {"role":"user","content":"Look at the log"}
+}
+
+func ExampleSpellings() {
+	ctx := context.Background()
+	keys, err := session.Spellings(ctx, stored(ctx), "d--src-app") // also D--src-app, on Windows
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(keys)
+	// Output:
+	// [d--src-app]
 }
 
 func ExampleRename() {

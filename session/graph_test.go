@@ -170,6 +170,7 @@ func TestConversationAgreesWithTheModel(t *testing.T) {
 		got := messages(t, s, nil)
 		require.Equal(rt, want, uuids(got))
 		require.Equal(rt, got, readTwice(t, s, nil))
+		requireStreamed(t, got, s, nil)
 
 		all := messages(t, s, &MessagesOptions{All: true})
 		bridged := messages(t, s, &MessagesOptions{BridgeGaps: true})
@@ -177,6 +178,7 @@ func TestConversationAgreesWithTheModel(t *testing.T) {
 		checkConversation(rt, all, bridged)
 		require.Subset(rt, uuids(bridged), uuids(got))
 		require.Equal(rt, bridged, readTwice(t, s, &MessagesOptions{BridgeGaps: true}))
+		requireStreamed(t, bridged, s, &MessagesOptions{BridgeGaps: true})
 	})
 }
 
@@ -185,6 +187,27 @@ func readTwice(t testing.TB, s sessionstore.SessionStore, opts *MessagesOptions)
 	r := messageReader{source: source{store: s, key: mainKey(testID), limit: 1}, hidden: flagMeta | flagSidechain | flagTeam}
 	c, err := r.run(t.Context(), opts, (*graph).conversation)
 	require.NoError(t, err)
+	return c
+}
+
+func requireStreamed(t testing.TB, want Conversation, s sessionstore.SessionStore, opts *MessagesOptions) {
+	for _, limit := range []int{0, 1, 500} {
+		require.Equal(t, want, streamed(t, s, opts, limit))
+	}
+}
+
+// streamed collects a streamed conversation. A low limit lets few messages wait
+// for their turn.
+func streamed(t testing.TB, s sessionstore.SessionStore, opts *MessagesOptions, limit int) Conversation {
+	r := messageReader{source: source{store: s, key: mainKey(testID), limit: limit}, hidden: flagMeta | flagSidechain | flagTeam}
+	c, seq, err := r.stream(t.Context(), opts, (*graph).conversation)
+	require.NoError(t, err)
+	require.Empty(t, c.Messages)
+	c.Messages = []Message{}
+	for m, err := range seq {
+		require.NoError(t, err)
+		c.Messages = append(c.Messages, m)
+	}
 	return c
 }
 
@@ -248,6 +271,7 @@ func FuzzGraphs(f *testing.F) {
 			c := messages(t, s, &opts)
 			require.Subset(t, uuids(all), uuids(c))
 			require.Equal(t, c, readTwice(t, s, &opts))
+			requireStreamed(t, c, s, &opts)
 			_, err := SubagentMessages(t.Context(), s, mainKey(testID), "x", &opts)
 			require.NoError(t, err)
 		}

@@ -167,7 +167,7 @@ func Info(ctx context.Context, store sessionstore.SessionStore, key sessionstore
 
 // findRow returns the row of one session, nil if it isn't listed.
 func findRow(ctx context.Context, store sessionstore.SessionStore, key sessionstore.Key) (*row, error) {
-	rows, err := listRows(ctx, store, key.ProjectKey)
+	rows, err := listRows(ctx, store, key.ProjectKey, true)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return &row{id: key.SessionID}, nil // only the transcript can tell
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,11 @@ type ListOptions struct {
 	// Dir is shown as the working directory of sessions that don't name one,
 	// if it isn't empty: usually the directory that the project key stands for.
 	Dir string
+	// Cwd, if it isn't empty, leaves out sessions that began in another working
+	// directory: /a/b-c and /a/b/c share a project key. Those that don't name
+	// one stay. It is compared as text, of clean paths; on Windows without
+	// regard to letter case.
+	Cwd string
 }
 
 // List returns the sessions of a project, newest first and by id where times
@@ -43,7 +49,7 @@ func List(ctx context.Context, store sessionstore.SessionStore, projectKey strin
 		o = *opts
 	}
 	project := sessionstore.Key{ProjectKey: projectKey}
-	rows, err := listRows(ctx, store, projectKey)
+	rows, err := listRows(ctx, store, projectKey, o.Limit > 0)
 	if err != nil {
 		return nil, opError("list", project, err)
 	}
@@ -51,7 +57,7 @@ func List(ctx context.Context, store sessionstore.SessionStore, projectKey strin
 	if o.Limit > 0 && o.Limit < need {
 		need = min(need, max(o.Offset, 0)+o.Limit)
 	}
-	l := loader{store: store, project: projectKey}
+	l := loader{store: store, project: projectKey, cwd: o.Cwd}
 	list := l.collect(ctx, rows, need)
 	if err := ctx.Err(); err != nil {
 		return nil, opError("list", project, err)
@@ -72,7 +78,7 @@ func List(ctx context.Context, store sessionstore.SessionStore, projectKey strin
 // can't list, the error wraps [errors.ErrUnsupported].
 func Latest(ctx context.Context, store sessionstore.SessionStore, projectKey string) (sessionstore.SessionInfo, bool, error) {
 	project := sessionstore.Key{ProjectKey: projectKey}
-	rows, err := listRows(ctx, store, projectKey)
+	rows, err := listRows(ctx, store, projectKey, true)
 	for i := 0; err == nil && i < len(rows); i++ {
 		r := &rows[i]
 		if r.loads() {
@@ -118,17 +124,30 @@ func (r *row) loads() bool {
 	return r.state == rowMissing
 }
 
-// listRows returns a row for each session whose id is a UUID, newest first, with its summary where
-// the store keeps one that is as new as the session.
-func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey string) ([]row, error) {
+// summaryReader is a store that may have to make summaries before it can list
+// them, such as a directory that agents write to, and that makes single ones.
+type summaryReader interface {
+	SessionSummary(ctx context.Context, key sessionstore.Key) (sessionstore.SessionSummary, bool, error)
+}
+
+// listRows returns a row for each session whose id is a UUID, newest first, with
+// its summary where the store keeps one that is as new as the session. When only
+// a few rows will be looked at, a store that reads single summaries is not asked
+// for all.
+func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey string, few bool) ([]row, error) {
 	// Sessions first: a session written in between has a newer summary, which
 	// is fine. The other way round its summary would look stale.
 	infos, listErr := sessionstore.ListSessions(ctx, store, projectKey)
 	if listErr != nil && !errors.Is(listErr, errors.ErrUnsupported) {
 		return nil, listErr
 	}
-	summaries, err := sessionstore.ListSessionSummaries(ctx, store, projectKey)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	var summaries []sessionstore.SessionSummary
+	var err error
+	if _, single := store.(summaryReader); !few || !single || listErr != nil {
+		summaries, err = sessionstore.ListSessionSummaries(ctx, store, projectKey)
+	}
+	// Of summaries that come with an error the others are missing.
+	if err != nil && len(summaries) == 0 && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
 	}
 	if listErr != nil && err != nil {
@@ -169,6 +188,15 @@ func (r *row) session() (Session, bool) {
 // says what a sidechain is.
 func (r *row) load(ctx context.Context, store sessionstore.SessionStore, projectKey string, firstOnly bool) error {
 	key := sessionstore.Key{ProjectKey: projectKey, SessionID: r.id}
+	if s, ok := store.(summaryReader); ok && !firstOnly {
+		sum, found, err := s.SessionSummary(ctx, key)
+		if err == nil && found {
+			r.data = sum.Data
+			r.sum, err = readSummary(sum.Data)
+		}
+		r.state = rowReady
+		return err
+	}
 	var state sessionstore.SummaryState
 	for e, err := range sessionstore.Stream(ctx, store, key) {
 		if err != nil {
@@ -194,6 +222,7 @@ func (r *row) load(ctx context.Context, store sessionstore.SessionStore, project
 type loader struct {
 	store   sessionstore.SessionStore
 	project string
+	cwd     string // that others are left out for, or ""
 	failed  []error
 }
 
@@ -213,7 +242,7 @@ func (l *loader) collect(ctx context.Context, rows []row, need int) []Session {
 		}
 		l.loadAll(ctx, toLoad)
 		for i := range rows[:n] {
-			if s, ok := rows[i].session(); ok {
+			if s, ok := rows[i].session(); ok && (l.cwd == "" || s.Cwd == "" || sameDir(s.Cwd, l.cwd, runtime.GOOS)) {
 				list = append(list, s)
 			}
 		}

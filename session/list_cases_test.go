@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
@@ -82,113 +84,118 @@ func TestLH06NewestFirstAndStable(t *testing.T) {
 	}
 }
 
-// deleteStores are those that this module's tests have without a server.
-func deleteStores(t *testing.T) map[string]interface {
-	sessionstore.SessionStore
-	sessionstore.SessionLister
-	sessionstore.SubkeyLister
-	sessionstore.Deleter
-} {
-	files, err := filestore.Open(t.TempDir(), nil)
+// requireInStep checks that a session is listed exactly if it can be read.
+func requireInStep(t testing.TB, s fullStore, round int) {
+	t.Helper()
+	entries := load(t, s, mainKey(testID))
+	infos, err := s.ListSessions(t.Context(), testProject)
 	require.NoError(t, err)
-	return map[string]interface {
-		sessionstore.SessionStore
-		sessionstore.SessionLister
-		sessionstore.SubkeyLister
-		sessionstore.Deleter
-	}{"inmemory": inmemory.New(), "filestore": files}
+	sums, err := s.ListSessionSummaries(t.Context(), testProject)
+	require.NoError(t, err)
+	rows, err := List(t.Context(), s, testProject, nil)
+	require.NoError(t, err)
+	subpaths, err := s.ListSubkeys(t.Context(), testProject, testID)
+	require.NoError(t, err)
+	orphans, err := s.ListOrphans(t.Context(), testProject)
+	require.NoError(t, err)
+	want := min(len(entries), 1)
+	require.Len(t, infos, want, "round %d", round)
+	require.Len(t, sums, want, "round %d", round)
+	require.Len(t, rows, want, "round %d", round)
+	require.Len(t, orphans, min(len(subpaths), 1)*(1-want), "round %d", round)
+	for _, agent := range []string{"a", "b"} {
+		sub := "subagents/agent-" + agent
+		require.Equal(t, slices.Contains(subpaths, sub), load(t, s, subKey(testID, sub)) != nil, "round %d: %s", round, sub)
+	}
 }
 
 func TestLH08AppendDuringDeleteIsWholeOrGone(t *testing.T) {
-	for name, s := range deleteStores(t) {
-		t.Run(name, func(t *testing.T) {
-			for i := range 20 {
-				appendTo(t, s, mainKey(testID), user("u", ""))
-				appendTo(t, s, subKey(testID, "subagents/agent-a"), user("u", ""))
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					_ = s.Append(t.Context(), subKey(testID, "subagents/agent-b"), []sessionstore.Entry{sessionstore.Entry(user("u", ""))})
-				})
-				require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
-				wg.Wait()
-				ids, err := Subagents(t.Context(), s, mainKey(testID))
-				require.NoError(t, err)
-				c, err := SubagentMessages(t.Context(), s, mainKey(testID), "b", nil)
-				require.NoError(t, err)
-				require.Len(t, ids, c.Total, "round %d: what can be read is listed", i)
-				require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
-			}
-		})
-	}
+	onEachStore(t, func(t *testing.T, s fullStore, rounds int) {
+		for i := range rounds / 2 {
+			appendTo(t, s, mainKey(testID), user("u", ""))
+			appendTo(t, s, subKey(testID, "subagents/agent-a"), user("u", ""))
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				err := s.Append(t.Context(), subKey(testID, "subagents/agent-b"), []sessionstore.Entry{sessionstore.Entry(user("u", ""))})
+				assert.NoError(t, err)
+			})
+			require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
+			wg.Wait()
+			requireInStep(t, s, i)
+			require.Empty(t, load(t, s, mainKey(testID)), "only what was appended at the time can be there")
+			require.Empty(t, load(t, s, subKey(testID, "subagents/agent-a")))
+			require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
+			require.Empty(t, load(t, s, subKey(testID, "subagents/agent-b")))
+		}
+	})
 }
 
 func TestLH09DeleteAndAppendLeaveListAndDataInStep(t *testing.T) {
-	for name, s := range deleteStores(t) {
-		t.Run(name, func(t *testing.T) {
-			for range 50 {
-				var wg sync.WaitGroup
-				wg.Go(func() { appendTo(t, s, mainKey(testID), user("u", "")) })
-				wg.Go(func() { _ = Delete(t.Context(), s, mainKey(testID)) })
-				wg.Wait()
-				list, err := List(t.Context(), s, testProject, nil)
-				require.NoError(t, err)
-				c := messages(t, s, nil)
-				require.Len(t, list, c.Total)
-			}
-		})
-	}
+	onEachStore(t, func(t *testing.T, s fullStore, rounds int) {
+		for i := range rounds {
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				assert.NoError(t, s.Append(t.Context(), mainKey(testID), []sessionstore.Entry{sessionstore.Entry(user("u", ""))}))
+			})
+			wg.Go(func() { assert.NoError(t, Delete(t.Context(), s, mainKey(testID))) })
+			wg.Wait()
+			requireInStep(t, s, i)
+		}
+		require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
+		requireInStep(t, s, rounds)
+	})
 }
 
 func TestLH11DeleteTakesEverythingAlong(t *testing.T) {
-	for name, s := range deleteStores(t) {
-		t.Run(name, func(t *testing.T) {
-			appendTo(t, s, mainKey(testID), user("u", ""))
-			appendTo(t, s, subKey(testID, "subagents/agent-a"), user("u", ""), `{"type":"agent_metadata","agentType":"x"}`)
-			for range 2 {
-				require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
-				require.Zero(t, messages(t, s, nil).Total)
-				ids, err := Subagents(t.Context(), s, mainKey(testID))
-				require.NoError(t, err)
-				require.Empty(t, ids)
-				c, err := SubagentMessages(t.Context(), s, mainKey(testID), "a", nil)
-				require.NoError(t, err)
-				require.Zero(t, c.Total)
-			}
-		})
-	}
+	onEachStore(t, func(t *testing.T, s fullStore, _ int) {
+		appendTo(t, s, mainKey(testID), user("u", ""))
+		appendTo(t, s, subKey(testID, "subagents/agent-a"), user("u", ""), `{"type":"agent_metadata","agentType":"x"}`)
+		for range 2 {
+			require.NoError(t, Delete(t.Context(), s, mainKey(testID)))
+			require.Zero(t, messages(t, s, nil).Total)
+			ids, err := Subagents(t.Context(), s, mainKey(testID))
+			require.NoError(t, err)
+			require.Empty(t, ids)
+			c, err := SubagentMessages(t.Context(), s, mainKey(testID), "a", nil)
+			require.NoError(t, err)
+			require.Zero(t, c.Total)
+			requireInStep(t, s, 0)
+		}
+	})
 }
 
 func TestLH12ChangesNeedASession(t *testing.T) {
 	tag := "x"
-	for name, s := range deleteStores(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, st := range []sessionstore.SessionStore{s, withoutSummaries(s), bareStore{s}} {
-				require.ErrorIs(t, Rename(t.Context(), st, mainKey(testID), "x"), sessionstore.ErrNotFound)
-				require.ErrorIs(t, Tag(t.Context(), st, mainKey(testID), &tag), sessionstore.ErrNotFound)
-				_, err := Fork(t.Context(), st, mainKey(testID), nil)
-				require.ErrorIs(t, err, sessionstore.ErrNotFound)
-			}
-			list, err := s.ListSessions(t.Context(), testProject)
-			require.NoError(t, err)
-			require.Empty(t, list)
-		})
-	}
+	onEachStore(t, func(t *testing.T, s fullStore, _ int) {
+		for _, st := range []sessionstore.SessionStore{s, withoutSummaries(s), bareStore{s}} {
+			require.ErrorIs(t, Rename(t.Context(), st, mainKey(testID), "x"), sessionstore.ErrNotFound)
+			require.ErrorIs(t, Tag(t.Context(), st, mainKey(testID), &tag), sessionstore.ErrNotFound)
+			_, err := Fork(t.Context(), st, mainKey(testID), nil)
+			require.ErrorIs(t, err, sessionstore.ErrNotFound)
+		}
+		list, err := s.ListSessions(t.Context(), testProject)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	})
 }
 
 func TestLH14ConcurrentFirstAppendsMakeOneSession(t *testing.T) {
-	for name, s := range deleteStores(t) {
-		t.Run(name, func(t *testing.T) {
-			var wg sync.WaitGroup
-			for i := range 50 {
-				wg.Go(func() { appendTo(t, s, mainKey(testID), user(fmt.Sprintf("u%d", i), "")) })
-			}
-			wg.Wait()
-			list, err := List(t.Context(), s, testProject, nil)
-			require.NoError(t, err)
-			require.Len(t, list, 1)
-			require.Len(t, load(t, s, mainKey(testID)), 50)
-		})
-	}
+	onEachStore(t, func(t *testing.T, s fullStore, _ int) {
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				e := sessionstore.Entry(user(fmt.Sprintf("u%d", i), ""))
+				assert.NoError(t, s.Append(t.Context(), mainKey(testID), []sessionstore.Entry{e}))
+			})
+		}
+		wg.Wait()
+		requireInStep(t, s, 0)
+		require.Len(t, load(t, s, mainKey(testID)), 50)
+		latest, ok, err := Latest(t.Context(), s, testProject)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, testID, latest.SessionID)
+	})
 }
 
 func TestSA02JournalIsNoAgent(t *testing.T) {

@@ -41,6 +41,11 @@ type Gap struct {
 	// the messages go round in a circle that nothing leads out of, so that
 	// there is no conversation at all.
 	UUID, ParentUUID string
+	// Index is how many messages come before the gap, of those that Total
+	// counts: the gap is before Messages[Index-Offset]. That message need not
+	// be the one that UUID names, which may not be shown. When it is Total the
+	// gap is behind all messages.
+	Index int
 	// Cycle says that the parent is there, but the conversation comes from it.
 	Cycle bool
 	// Bridged says that the conversation goes on with an earlier entry.
@@ -77,21 +82,32 @@ type messageReader struct {
 	source
 	opts   MessagesOptions
 	hidden flags // of entries that are not shown
-	// metadata is the last entry that describes the subagent.
-	metadata fields
+	// What started the subagent, from the last entry that describes it.
+	toolUse, parentAgent *string
 }
 
 func (r *messageReader) run(ctx context.Context, opts *MessagesOptions, path func(*graph, bool) chain) (Conversation, error) {
+	shown, gaps, total, err := r.find(ctx, opts, path)
+	if err != nil {
+		return Conversation{}, err
+	}
+	result := Conversation{Total: total}
+	return result, r.fill(ctx, &result, shown, gaps)
+}
+
+// find reads the graph and returns the messages to show, of so many, and the
+// gaps.
+func (r *messageReader) find(ctx context.Context, opts *MessagesOptions, path func(*graph, bool) chain) (shown []int32, gaps []gap, total int, err error) {
 	if opts != nil {
 		r.opts = *opts
 	}
-	err := r.read(ctx, func(_ sessionstore.Entry, f *fields, _ int32) {
+	err = r.read(ctx, func(_ sessionstore.Entry, f *fields, _ int32) {
 		if r.key.Subpath != "" && isText(f.typ, sessionstore.MetadataType) {
-			r.metadata = fields{toolUseID: slices.Clone(f.toolUseID), parentAgentID: slices.Clone(f.parentAgentID)}
+			r.toolUse, r.parentAgent = optional(f.toolUseID), optional(f.parentAgentID)
 		}
 	})
 	if err != nil {
-		return Conversation{}, err
+		return nil, nil, 0, err
 	}
 	var c chain
 	if r.opts.All {
@@ -101,10 +117,30 @@ func (r *messageReader) run(ctx context.Context, opts *MessagesOptions, path fun
 	} else {
 		c = path(r.graph, r.opts.BridgeGaps)
 	}
-	shown := slices.DeleteFunc(c.nodes, func(i int32) bool { return !r.shows(r.graph.nodes[i]) })
+	r.place(&c)
+	shown = slices.DeleteFunc(c.nodes, func(i int32) bool { return !r.shows(r.graph.nodes[i]) })
 	from, to := page(len(shown), r.opts.Offset, r.opts.Limit)
-	result := Conversation{Total: len(shown)}
-	return result, r.fill(ctx, &result, shown[from:to], c.gaps)
+	return shown[from:to], c.gaps, len(shown), nil
+}
+
+// place finds out how many of the shown messages come before each gap.
+func (r *messageReader) place(c *chain) {
+	if len(c.gaps) == 0 {
+		return
+	}
+	gapAt := make(map[int32]int, len(c.gaps))
+	for k, g := range c.gaps {
+		gapAt[g.node] = k
+	}
+	shown := 0
+	for _, i := range c.nodes {
+		if k, ok := gapAt[i]; ok {
+			c.gaps[k].index = shown
+		}
+		if r.shows(r.graph.nodes[i]) {
+			shown++
+		}
+	}
 }
 
 func (r *messageReader) shows(n node) bool {
@@ -130,14 +166,12 @@ func (r *messageReader) fill(ctx context.Context, c *Conversation, shown []int32
 		if _, ok := place[g.node]; !ok && g.node != none {
 			wanted = append(wanted, g.node)
 		}
-		c.Gaps = append(c.Gaps, Gap{Cycle: g.node == none, Bridged: g.bridged, Unreachable: g.unreachable})
+		c.Gaps = append(c.Gaps, Gap{Index: g.index, Cycle: g.node == none, Bridged: g.bridged, Unreachable: g.unreachable})
 	}
 	c.Messages = make([]Message, len(shown))
-	toolUse, agent := optional(r.metadata.toolUseID), optional(r.metadata.parentAgentID)
 	err := r.fetch(ctx, wanted, func(i int32, e sessionstore.Entry, f *fields) error {
 		if k, ok := place[i]; ok {
-			c.Messages[k] = newMessage(e, f)
-			c.Messages[k].ParentToolUseID, c.Messages[k].ParentAgentID = toolUse, agent
+			c.Messages[k] = r.message(e, f)
 		}
 		if k, ok := gapAt[i]; ok {
 			c.Gaps[k].UUID, c.Gaps[k].ParentUUID = text(f.uuid), text(f.parentUUID)
@@ -149,6 +183,12 @@ func (r *messageReader) fill(ctx context.Context, c *Conversation, shown []int32
 		*c = Conversation{}
 	}
 	return err
+}
+
+func (r *messageReader) message(e sessionstore.Entry, f *fields) Message {
+	m := newMessage(e, f)
+	m.ParentToolUseID, m.ParentAgentID = r.toolUse, r.parentAgent
+	return m
 }
 
 // optional returns a JSON string as a Go string, nil if it is none or empty.

@@ -58,19 +58,25 @@ func agentID(subpath string) (string, bool) {
 // An unknown session or subagent has no messages. When several subpaths end in
 // the same id, the one directly under "subagents" counts, otherwise the first.
 func SubagentMessages(ctx context.Context, store sessionstore.SessionStore, key sessionstore.Key, agentID string, opts *MessagesOptions) (Conversation, error) {
-	if err := checkReadable(key); err != nil {
-		return Conversation{}, opError("subagent messages", key, err)
-	}
-	if !isUUID(key.SessionID) || agentID == "" || strings.ContainsAny(agentID, "/\x00") {
-		return Conversation{}, nil
-	}
-	found, err := findSubagent(ctx, store, &key, agentID)
+	found, err := findAgent(ctx, store, &key, agentID)
 	if err != nil || !found {
 		return Conversation{}, opError("subagent messages", key, err)
 	}
 	r := messageReader{source: source{store: store, key: key}}
 	c, err := r.run(ctx, opts, (*graph).subagent)
 	return c, opError("subagent messages", key, err)
+}
+
+// findAgent sets the subpath of the key, and reports false for what is no
+// session or no subagent.
+func findAgent(ctx context.Context, store sessionstore.SessionStore, key *sessionstore.Key, agentID string) (bool, error) {
+	if err := checkReadable(*key); err != nil {
+		return false, err
+	}
+	if !isUUID(key.SessionID) || agentID == "" || strings.ContainsAny(agentID, "/\x00") {
+		return false, nil
+	}
+	return findSubagent(ctx, store, key, agentID)
 }
 
 // findSubagent sets the subpath of the key. A store that can't list subpaths

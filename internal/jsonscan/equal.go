@@ -15,6 +15,10 @@ func Equal(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b))
 }
 
+// Canonical returns a spelling of a valid JSON text that two texts share exactly
+// when Equal finds them equal.
+func Canonical(data []byte) []byte { return canonical(data) }
+
 // canonical returns a spelling of a valid text that is the same for all texts
 // of equal value.
 func canonical(data []byte) []byte {
