@@ -65,7 +65,8 @@ type SessionLister interface {
 type SummaryLister interface {
 	// ListSessionSummaries returns one summary for each session that
 	// ListSessions would return, in the same order and with the same times,
-	// without loading a transcript.
+	// without loading a transcript. A store in which others write, too, may
+	// have to read what they have added.
 	ListSessionSummaries(ctx context.Context, projectKey string) ([]SessionSummary, error)
 }
 

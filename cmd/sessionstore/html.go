@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"iter"
 	"os"
+	"sync"
 
 	"github.com/sessionstore/sessionstore"
 )
@@ -63,11 +64,26 @@ type section struct {
 	facts agentFacts
 	Label string
 	Count string
+
+	opened *transcript
+	err    error
+}
+
+// open reads what is needed to know what to show. What is shown is read later,
+// once.
+func (s *section) open() {
+	t, err := openTranscript(s.page.ctx, s.page.h, s.key, s.page.opts)
+	s.opened, s.err = &t, err
 }
 
 func newPage(ctx context.Context, h *handle, key sessionstore.Key, subpaths []string, opts conversationOptions) (*page, error) {
 	p := &page{ctx: ctx, h: h, opts: opts, placed: make(map[*section]bool)}
+	// Both read the transcript, and most of the time is decoding.
+	p.Main = &section{page: p, key: key}
+	var opening sync.WaitGroup
+	opening.Go(p.Main.open)
 	f, err := readFacts(ctx, h, key.Main())
+	opening.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +109,6 @@ func newPage(ctx context.Context, h *handle, key sessionstore.Key, subpaths []st
 	if key.Subpath != "" {
 		p.Facts = append(p.Facts, fact{"subpath", oneLine(key.Subpath)})
 	}
-	p.Main = &section{page: p, key: key}
 	agents, err := readAgents(ctx, h, key.Main(), subpaths)
 	for _, f := range agents {
 		p.agents = append(p.agents, p.agentSection(f))
@@ -175,22 +190,24 @@ func (s *section) Blocks() iter.Seq[block] {
 		if p.err != nil {
 			return
 		}
-		t, err := openTranscript(p.ctx, p.h, s.key, p.opts)
-		if err != nil {
-			p.err = err
+		if s.opened == nil {
+			s.open()
+		}
+		t := *s.opened
+		s.opened = nil // a transcript on the page needs no memory any more
+		if p.err = s.err; p.err != nil {
 			return
 		}
 		if len(t.gaps) > 0 {
 			p.withGaps = append(p.withGaps, transcript{key: s.key, gaps: t.gaps})
 		}
-		b := blocks{page: p, stored: t.stored, anchors: s == p.Main, tools: make(map[string]toolCall)}
-		for it, err := range t.items {
+		b := blocks{page: p, stored: t.stored, anchors: s == p.Main}
+		for it, err := range p.prepared(t) {
 			if err != nil {
 				p.err = err
 				return
 			}
-			block, shown := b.of(it)
-			if shown && !yield(block) || p.err != nil {
+			if !yield(b.of(it)) || p.err != nil {
 				return
 			}
 		}

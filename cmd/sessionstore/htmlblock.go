@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// block is one entry on a page. Its texts are clean; the template escapes them.
+// block is one entry on a page. Its texts are clean, and not escaped.
 type block struct {
 	Kind    string // user, assistant, note or mark
 	ID      string // of the element, empty if it needs none
@@ -20,26 +20,35 @@ type block struct {
 	Clock   string // for people
 	Mark    string // of a mark
 	Broken  bool   // the mark is a gap
-	Parts   []pagePart
+	Parts   []blockPart
 }
 
-// pagePart is one part of a block. Exactly one of its kinds has a value.
+// blockPart is one part of a block as it stands on the page.
+type blockPart struct {
+	HTML   template.HTML
+	Agents []*section // that the tool call has started
+}
+
+// pagePart is what a part of a page shows. Exactly one of its kinds has a
+// value.
 type pagePart struct {
 	Text     []paragraph
 	Thinking string
 	Tool     *toolPart
 	Result   *resultPart
-	Image    template.URL
+	Image    imageURL
 	Other    string
-	Agents   []*section // that the tool call has started
 }
+
+// imageURL is a URL that holds an image.
+type imageURL string
 
 type toolPart struct{ Name, Summary, Input string }
 
 type resultPart struct {
 	Title, Summary, Text string
 	Failed               bool
-	Images               []template.URL
+	Images               []imageURL
 }
 
 // toolCall is what the result of a call is called by. The description tells
@@ -70,41 +79,41 @@ type blocks struct {
 	speaker string
 	at      time.Time // in the last heading
 	day     string
-	tools   map[string]toolCall // by id, for the results
 }
 
-func (b *blocks) of(it item) (block, bool) {
+func (b *blocks) of(it prepared) block {
 	if it.gap != nil {
 		b.speaker = ""
-		return block{Kind: "mark", Mark: it.gapMark(), Broken: true}, true
+		return block{Kind: "mark", Mark: it.gapMark(), Broken: true}
 	}
-	m := parseMessage(it.entry)
-	if m.hidden != "" || m.meta && b.stored {
-		return block{}, false
-	}
+	m := it.message
 	if m.speaker == "" {
 		b.speaker = ""
-		return block{Kind: "mark", Mark: oneLineOf(m.mark)}, true
+		return block{Kind: "mark", Mark: oneLineOf(m.mark)}
 	}
 	out := block{Kind: kindOf(m.speaker)}
 	if b.anchors {
-		out.ID = elementID(it.entry.UUID())
+		out.ID = elementID(m.uuid)
 	}
 	// A result is an answer to the assistant, so it opens no block of the user.
 	onlyResults := true
-	for _, p := range m.parts {
+	for i, p := range m.parts {
 		onlyResults = onlyResults && p.kind == partResult
-		out.Parts = append(out.Parts, b.part(p))
+		part := blockPart{HTML: it.parts[i]}
+		if p.kind == partTool {
+			part.Agents = b.page.startedBy(stringOf(p.block, "id"))
+		}
+		out.Parts = append(out.Parts, part)
 	}
 	if onlyResults {
 		out.Kind = "assistant"
-		return out, true
+		return out
 	}
 	if m.speaker != b.speaker || laterMinute(b.at, m.time) {
 		b.speaker, b.at, out.Speaker = m.speaker, m.time, m.speaker
 		out.Time, out.Clock = b.clock(m.time)
 	}
-	return out, true
+	return out
 }
 
 func kindOf(speaker string) string {
@@ -138,34 +147,39 @@ func (b *blocks) clock(t time.Time) (machine, people string) {
 	return t.Format(time.RFC3339), people
 }
 
-func (b *blocks) part(p part) pagePart {
-	const nameWidth, summaryWidth = 40, 160
+const nameWidth, summaryWidth = 40, 160 // in cells
+
+// pagePart makes what the page shows of a part. The title is that of a
+// result.
+func (p part) pagePart(title string) pagePart {
 	switch p.kind {
 	case partText:
 		return pagePart{Text: markup(clean(p.text))}
 	case partThinking:
 		return pagePart{Thinking: trimmed(p.text)}
 	case partTool:
-		id := stringOf(p.block, "id")
-		tool := &toolPart{
+		return pagePart{Tool: &toolPart{
 			Name: cut(oneLineOf(p.name), nameWidth), Summary: cut(oneLineOf(p.text), summaryWidth),
 			Input: toolInputText(p.block.Get("input")),
-		}
-		description := oneLineOf(stringOf(p.block, "input.description"))
-		b.tools[id] = toolCall{tool.Name, cut(description, nameWidth)}
-		return pagePart{Tool: tool, Agents: b.page.startedBy(id)}
+		}}
 	case partResult:
 		r := &resultPart{
-			Title: b.tools[stringOf(p.block, "tool_use_id")].titleOf(p.failed), Text: trimmed(p.text), Failed: p.failed,
+			Title: title, Text: trimmed(p.text), Failed: p.failed,
 			Images: resultImages(p.block.Get("content")),
 		}
 		r.Summary = cut(oneLineOf(r.Text), summaryWidth)
 		return pagePart{Result: r}
 	}
-	if image := imageURL(p.block); image != "" {
+	if image := imageOf(p.block); image != "" {
 		return pagePart{Image: image}
 	}
 	return pagePart{Other: oneLineOf(p.text)}
+}
+
+// toolCallOf is what the results of a tool call will be called by.
+func toolCallOf(p part) toolCall {
+	description := oneLineOf(stringOf(p.block, "input.description"))
+	return toolCall{cut(oneLineOf(p.name), nameWidth), cut(description, nameWidth)}
 }
 
 func trimmed(text string) string { return strings.Trim(clean(text), "\n") }
@@ -174,7 +188,7 @@ func trimmed(text string) string { return strings.Trim(clean(text), "\n") }
 // text as it is, anything else as indented JSON. Where that would be much longer
 // than what is stored, it is shown as stored.
 func toolInputText(input gjson.Result) string {
-	if command := input.Get("command"); command.Type == gjson.String && len(input.Map()) == 1 {
+	if command := input.Get("command"); command.Type == gjson.String && hasOneMember(input) {
 		return trimmed(command.String())
 	}
 	var out bytes.Buffer
@@ -185,6 +199,12 @@ func toolInputText(input gjson.Result) string {
 		return trimmed(input.Raw)
 	}
 	return clean(out.String())
+}
+
+func hasOneMember(object gjson.Result) bool {
+	n := 0
+	object.ForEach(func(_, _ gjson.Result) bool { n++; return n < 2 })
+	return n == 1
 }
 
 const indentation = "  "
@@ -213,12 +233,12 @@ func indentedSize(raw string) int {
 	return size
 }
 
-func resultImages(content gjson.Result) (list []template.URL) {
+func resultImages(content gjson.Result) (list []imageURL) {
 	if !content.IsArray() {
 		return nil
 	}
 	content.ForEach(func(_, block gjson.Result) bool {
-		if image := imageURL(block); image != "" {
+		if image := imageOf(block); image != "" {
 			list = append(list, image)
 		}
 		return true
@@ -226,9 +246,9 @@ func resultImages(content gjson.Result) (list []template.URL) {
 	return list
 }
 
-// imageURL returns the image of a block with its data. Kinds that can hold
+// imageOf returns the image of a block with its data. Kinds that can hold
 // scripts or links are not among those it takes.
-func imageURL(block gjson.Result) template.URL {
+func imageOf(block gjson.Result) imageURL {
 	if block.Get("type").String() != "image" {
 		return ""
 	}
@@ -236,7 +256,7 @@ func imageURL(block gjson.Result) template.URL {
 	switch kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if data != "" && isBase64(data) {
-			return template.URL("data:" + kind + ";base64," + data)
+			return imageURL("data:" + kind + ";base64," + data)
 		}
 	}
 	return ""

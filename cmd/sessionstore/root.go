@@ -21,6 +21,8 @@ A store is named by a URL:
   mem:                     in memory: empty, and gone when the command ends
   postgres://…             a PostgreSQL connection URL, or postgresql://…; also
                            schema=NAME and table_prefix=NAME; see "migrate"
+  s3://BUCKET/PREFIX       S3 and its like; also region=NAME, endpoint=URL and
+                           path_style=true
   redis://HOST:PORT        one Redis server; also prefix=TEXT and ttl=30d
   redis-cluster://…        a cluster; other nodes as addr=HOST:PORT
   redis-sentinel://…       sentinels, with master_name=NAME
@@ -43,7 +45,7 @@ Exit codes: 0 success; 1 failure, or stores that differ; 2 wrong usage;
 
 var commands = []func(*app) *cobra.Command{
 	newProjects, newLs, newInfo, newShow, newSubagents, newFork, newRename, newTag,
-	newImport, newExport, newCopy, newRm, newPurge, newVerify, newMigrate, newRepair, newDemo, newVersion,
+	newImport, newExport, newCopy, newRm, newPurge, newVerify, newWatch, newReplay, newMigrate, newRepair, newResume, newMemory, newDemo, newVersion,
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -177,7 +179,7 @@ func isShortFlags(s string) bool {
 func unmask(s string) string { return strings.TrimPrefix(s, dashMask) }
 
 func unmaskFlags(cmd *cobra.Command) {
-	for _, name := range []string{"store", "project", "session", "subpath", "to", "from", "dir", "title", "up-to", "html"} {
+	for _, name := range []string{"store", "project", "session", "subpath", "to", "from", "dir", "title", "up-to", "html", "scope"} {
 		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), dashMask) {
 			must(f.Value.Set(unmask(f.Value.String())))
 		}

@@ -1,0 +1,3 @@
+package mirror
+
+func init() { fsync = false }
