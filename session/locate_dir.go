@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -35,15 +36,17 @@ type DirSession struct {
 // several project keys: newest first, and by id where times are equal. A session
 // that lies under several of them is one row. Its time and project key are those
 // of the newest place, which [Locate] has first; the rest comes from there too,
-// unless that has nothing to show, as when the agent has just moved.
+// unless that has nothing to show, as when the agent has just moved. Sessions of
+// another directory that happens to have the same project key are left out.
 func ListDir(ctx context.Context, store sessionstore.SessionStore, dir string, opts *DirOptions) ([]DirSession, error) {
 	var o DirOptions
 	if opts != nil {
 		o = *opts
 	}
 	l := dirLister{store: store, few: o.Limit > 0}
-	keys, err := ProjectKeys(ctx, dir, o.IncludeWorktrees)
+	keys, dirs, err := directories(ctx, dir, o.IncludeWorktrees)
 	if err == nil {
+		l.dirs = dirs
 		err = l.find(ctx, keys)
 	}
 	if err != nil {
@@ -69,8 +72,9 @@ func ListDir(ctx context.Context, store sessionstore.SessionStore, dir string, o
 // dirLister makes a list over several project keys.
 type dirLister struct {
 	store    sessionstore.SessionStore
-	few      bool       // rows are looked at
-	sessions [][]dirRow // the rows of each id, newest first
+	few      bool                // rows are looked at
+	dirs     map[string][]string // that each project key stands for
+	sessions [][]dirRow          // the rows of each id, newest first
 	failed   []error
 }
 
@@ -139,7 +143,7 @@ func (l *dirLister) show(ctx context.Context, rows []dirRow) (*DirSession, error
 				return nil, fmt.Errorf("session %s: %w", r.id, err)
 			}
 		}
-		if s, ok := r.session(); ok {
+		if s, ok := r.session(); ok && !l.isForeign(s.Cwd, r.project) {
 			s.LastModified = rows[0].mtime
 			return &DirSession{s, rows[0].project}, nil
 		}
@@ -147,38 +151,56 @@ func (l *dirLister) show(ctx context.Context, rows []dirRow) (*DirSession, error
 	return nil, nil
 }
 
+// isForeign reports whether a session ran in another directory that has the
+// same project key. One that has moved here from another key has not.
+func (l *dirLister) isForeign(cwd, project string) bool {
+	if cwd == "" || slices.ContainsFunc(l.dirs[project], func(d string) bool { return sameDir(cwd, d, runtime.GOOS) }) {
+		return false
+	}
+	key, err := sessionstore.ProjectKey(cwd)
+	return err == nil && key == project
+}
+
 // ProjectKeys returns the project keys of a directory, its own first, and with
 // worktrees those of the other worktrees of its git repository. The directory
 // may be gone. If it is in no repository, or there is no git, it has only its
 // own key.
 func ProjectKeys(ctx context.Context, dir string, worktrees bool) ([]string, error) {
-	own, err := projectKeyOf(dir)
-	if err != nil {
-		return nil, err
-	}
-	keys := []string{own}
-	if !worktrees {
-		return keys, nil
-	}
-	trees, err := Worktrees(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range trees {
-		key, err := projectKeyOf(t)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
+	keys, _, err := directories(ctx, dir, worktrees)
+	return keys, err
 }
 
-// projectKeyOf is sessionstore.ProjectKey, for directories that are gone too:
-// links on the way to them are resolved as they were when the agent ran there.
-func projectKeyOf(dir string) (string, error) {
+// directories returns project keys, and the directories that each stands for.
+func directories(ctx context.Context, dir string, worktrees bool) (keys []string, dirs map[string][]string, err error) {
+	all := []string{dir}
+	if worktrees {
+		trees, err := Worktrees(ctx, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, trees...)
+	}
+	dirs = make(map[string][]string)
+	for _, d := range all {
+		real, err := realDir(d)
+		if err != nil {
+			return nil, nil, err
+		}
+		key, err := sessionstore.ProjectKey(real)
+		if err != nil {
+			return nil, nil, err
+		}
+		if dirs[key] == nil {
+			keys = append(keys, key)
+		}
+		dirs[key] = append(dirs[key], real)
+	}
+	return keys, dirs, nil
+}
+
+// realDir resolves the links on the way to a directory as they were when an
+// agent ran there, also when it is gone.
+func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -187,7 +209,7 @@ func projectKeyOf(dir string) (string, error) {
 	if real, err := filepath.EvalSymlinks(there); err == nil {
 		abs = filepath.Join(real, strings.TrimPrefix(abs, there))
 	}
-	return sessionstore.ProjectKey(abs)
+	return abs, nil
 }
 
 // nearest returns the directory, or what still exists above it.

@@ -343,6 +343,52 @@ func TestSessionsOfWorktreesAreFoundAlsoWhenTheyAreGone(t *testing.T) {
 	require.Equal(t, []string{keyOf(t, beside), keyOf(t, main)}, keysOf(places))
 }
 
+func TestListDirLeavesOutOtherDirectoriesOfTheSameKey(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	dir, twin := filepath.Join(top, "a", "b-c"), filepath.Join(top, "a", "b", "c")
+	require.Equal(t, keyOf(t, dir), keyOf(t, twin))
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	store := inmemory.New()
+	in := func(id, cwd string) {
+		put(t, store, sessionstore.Key{ProjectKey: keyOf(t, dir), SessionID: id},
+			sessionstore.Entry(fmt.Sprintf(`{"type":"user","cwd":%q,"message":{"content":"x"}}`, cwd)))
+	}
+	in(testID, dir)
+	in(otherID, twin)
+	const moved, nowhere = "bbbbbbbb-0000-4000-8000-000000000003", "bbbbbbbb-0000-4000-8000-000000000004"
+	in(moved, filepath.Join(top, "elsewhere"))
+	in(nowhere, "")
+	for d, want := range map[string][]string{dir: {testID, moved, nowhere}, twin: {otherID, moved, nowhere}} {
+		list, err := ListDir(t.Context(), store, d, nil)
+		require.NoError(t, err)
+		var ids []string
+		for _, s := range list {
+			ids = append(ids, s.SessionID)
+		}
+		require.ElementsMatch(t, want, ids)
+	}
+}
+
+// A subagent is stored before the first entry of its main transcript.
+func TestASubagentBeforeItsSession(t *testing.T) {
+	store := inmemory.New()
+	put(t, store, at("a", "subagents/agent-1"), timed(1))
+	list, err := List(t.Context(), store, "a", nil)
+	require.NoError(t, err)
+	require.Empty(t, list)
+	put(t, store, at("a", ""), timed(1))
+	list, err = List(t.Context(), store, "a", nil)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	ids, err := Subagents(t.Context(), store, at("a", ""))
+	require.NoError(t, err)
+	require.Equal(t, []string{"1"}, ids)
+	c, err := SubagentMessages(t.Context(), store, at("a", ""), "1", nil)
+	require.NoError(t, err)
+	require.Len(t, c.Messages, 1)
+}
+
 func TestListDirPages(t *testing.T) {
 	main, _, beside := repo(t)
 	store := inmemory.New()

@@ -136,6 +136,7 @@ func (a *app) finish(ctx context.Context, err error) int {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
 	a.skips.report(a)
+	var code exitCode
 	switch {
 	case err == nil:
 		return exitOK
@@ -143,6 +144,8 @@ func (a *app) finish(ctx context.Context, err error) int {
 		return exitBrokenPipe // the reader has seen enough: no message
 	case errors.Is(err, errReported):
 		return exitFailure
+	case errors.As(err, &code):
+		return int(code) // the command has said why
 	case ctx.Err() != nil:
 		a.fail("interrupted")
 		return exitInterrupted

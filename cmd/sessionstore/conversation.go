@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -22,84 +21,46 @@ type transcript struct {
 
 // item is an entry, or a gap before the next entry.
 type item struct {
-	entry  sessionstore.Entry
-	gap    *session.Gap
-	hidden bool // the gap is at an entry that is not shown, somewhere before
+	entry sessionstore.Entry
+	gap   *session.Gap
 }
 
 type conversationOptions struct{ all, system, bridge bool }
 
 // openTranscript finds out what to show of a transcript. Where no conversation
 // can be made out, that is everything: a session whose id agents don't take, a
-// subpath that is no subagent, entries without uuids.
+// subpath that is no subagent, entries without uuids. The items can be ranged
+// over once.
 func openTranscript(ctx context.Context, h *handle, key sessionstore.Key, opts conversationOptions) (transcript, error) {
 	t := transcript{key: key}
-	var first session.Conversation
 	if !opts.all {
-		var err error
-		if first, err = readConversation(ctx, h, key, opts, 0); err != nil {
+		c, messages, err := streamConversation(ctx, h, key, opts)
+		if err != nil {
 			return t, err
 		}
-		t.gaps = first.Gaps
+		t.gaps = c.Gaps
+		if c.Total > 0 {
+			t.items = messageItems(messages, t.gaps)
+			return t, nil
+		}
 	}
-	if len(first.Messages) == 0 {
-		t.stored = true
-		t.items = storedItems(ctx, h, key, t.gaps)
-		return t, nil
-	}
-	messages := pages(first, func(offset int) (session.Conversation, error) {
-		return readConversation(ctx, h, key, opts, offset)
-	})
-	t.items = messageItems(messages, t.gaps)
+	t.stored = true
+	t.items = storedItems(ctx, h, key, t.gaps)
 	return t, nil
 }
 
-// pageSize is how many messages are held at a time. Most conversations are
-// shorter. The transcript of a longer one is read again for each page.
-const pageSize = 20_000
-
-func readConversation(ctx context.Context, h *handle, key sessionstore.Key, opts conversationOptions, offset int) (session.Conversation, error) {
-	options := &session.MessagesOptions{
-		IncludeSystem: opts.system, BridgeGaps: opts.bridge, Offset: offset, Limit: pageSize,
-	}
+func streamConversation(ctx context.Context, h *handle, key sessionstore.Key, opts conversationOptions) (session.Conversation, iter.Seq2[session.Message, error], error) {
+	options := &session.MessagesOptions{IncludeSystem: opts.system, BridgeGaps: opts.bridge}
 	if key.Subpath == "" {
-		return session.Messages(ctx, h.store, key, options)
+		return session.StreamMessages(ctx, h.store, key, options)
 	}
 	id, ok := agentOf(key.Subpath)
 	if !ok {
-		return session.Conversation{}, nil
+		return session.Conversation{}, nil, nil
 	}
 	// Two subpaths can end in the same id. This one is meant.
 	store := narrowed{SessionStore: h.store, subpaths: []string{key.Subpath}}
-	return session.SubagentMessages(ctx, store, key.Main(), id, options)
-}
-
-// pages yields the messages of a conversation page by page. Each page begins
-// with the last message of the one before, to see that they belong together.
-func pages(c session.Conversation, read func(offset int) (session.Conversation, error)) iter.Seq2[session.Message, error] {
-	return func(yield func(session.Message, error) bool) {
-		total, done, last := c.Total, 0, ""
-		for {
-			for _, m := range c.Messages {
-				last = m.UUID
-				if done++; !yield(m, nil) {
-					return
-				}
-			}
-			if done >= total {
-				return
-			}
-			var err error
-			if c, err = read(done - 1); err == nil && (len(c.Messages) < 2 || c.Messages[0].UUID != last) {
-				err = errors.New("the conversation has changed while it was read; run the command again")
-			}
-			if err != nil {
-				yield(session.Message{}, err)
-				return
-			}
-			c.Messages = c.Messages[1:]
-		}
-	}
+	return session.StreamSubagentMessages(ctx, store, key.Main(), id, options)
 }
 
 func storedItems(ctx context.Context, h *handle, key sessionstore.Key, gaps []session.Gap) iter.Seq2[item, error] {
@@ -117,35 +78,31 @@ func storedItems(ctx context.Context, h *handle, key sessionstore.Key, gaps []se
 	}
 }
 
-// messageItems puts gaps where they belong. One that could not be crossed is
-// where the conversation begins. A bridged one is before its message, or at the
-// end if that isn't shown.
+// messageItems puts gaps where they belong. There may be several in one place,
+// at entries that are not shown.
 func messageItems(messages iter.Seq2[session.Message, error], gaps []session.Gap) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
-		at := make(map[string]*session.Gap)
-		for i := range gaps {
-			if g := &gaps[i]; g.Bridged {
-				at[g.UUID] = g
-			} else if !yield(item{gap: g}, nil) {
-				return
-			}
-		}
-		for m, err := range messages {
-			if g := at[m.UUID]; g != nil && err == nil {
-				delete(at, m.UUID)
-				if !yield(item{gap: g}, nil) {
-					return
+		next := len(gaps) - 1 // the first one is the last in the list
+		gapsAt := func(n int) bool {
+			for ; next >= 0 && gaps[next].Index <= n; next-- {
+				if !yield(item{gap: &gaps[next]}, nil) {
+					return false
 				}
 			}
-			if !yield(item{entry: m.Entry}, err) || err != nil {
+			return true
+		}
+		n := 0
+		for m, err := range messages {
+			if err != nil {
+				yield(item{}, err)
 				return
 			}
-		}
-		for i := len(gaps) - 1; i >= 0; i-- {
-			if g := at[gaps[i].UUID]; g != nil && !yield(item{gap: g, hidden: true}, nil) {
+			if !gapsAt(n) || !yield(item{entry: m.Entry}, nil) {
 				return
 			}
+			n++
 		}
+		gapsAt(n)
 	}
 }
 
@@ -155,9 +112,6 @@ func (it item) gapMark() string {
 	what := "gap: the message before is missing"
 	if g.Cycle {
 		what = "gap: messages go round in a circle"
-	}
-	if it.hidden {
-		return what + " at an entry not shown; bridged"
 	}
 	if g.Bridged {
 		return what + "; bridged"

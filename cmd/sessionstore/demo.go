@@ -20,16 +20,22 @@ func newDemo(a *app) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Store a recorded session on host A and read it on host B",
-		Long: `Play the main job of this library in a directory, without any service: a
-recorded agent session is stored as host A would, opened again as host B,
-verified, and printed. The exit code is 1 if anything is missing or changed.
+		Short: "Run an agent on host A, kill the host, and go on on host B",
+		Long: `Play the main job of this library, without any service: an agent works on host
+A, which mirrors its session into a store, here a directory. Host A is killed in
+the middle of the work. Host B, which has a home of its own and nothing but the
+store, resumes the session, and the agent goes on. At the end everything is
+compared with what the agent should have written, and printed. The exit code is
+1 if anything is missing or changed.
+
+The agent is a stand-in that plays a recorded session; hosts and agents are real
+processes, and kill -9 is a real one. See docs/hosting.md for hosts of your own.
 
 The directory is a new temporary one, and is left so that you can look at it.
 With --dir any directory will do; a second run finds the session there.
 
-JSON fields: dir, projectKey, sessionId, batches, entries, added, equal,
-transcripts.`,
+JSON fields: dir, projectKey, sessionId, batches, entries, added, stored (when
+host A was killed), equal, transcripts.`,
 		Example: `  sessionstore demo
   sessionstore demo --dir ./demo
   sessionstore demo --keep=false`,
@@ -64,6 +70,7 @@ type demoJSON struct {
 	Batches     int    `json:"batches"`
 	Entries     int    `json:"entries"`
 	Added       int    `json:"added"`
+	Stored      int    `json:"stored"`
 	Equal       bool   `json:"equal"`
 	Transcripts int    `json:"transcripts"`
 }
@@ -79,8 +86,7 @@ func (a *app) demo(ctx context.Context, dir string, keep bool) (err error) {
 	if d.temp && !keep {
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
-	steps := []func(context.Context) error{d.hostA, d.hostB}
-	for _, step := range steps {
+	for _, step := range []func(context.Context) error{d.play, d.show} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -108,37 +114,6 @@ func (d *demo) makeDir(dir string) (err error) {
 
 func (d *demo) step(n int, title string) {
 	d.say("%s\n", d.a.style().bold(fmt.Sprintf("%d. %s", n, title)))
-}
-
-// hostA stores the recording, batch by batch, as a host does while its agent
-// works.
-func (d *demo) hostA(ctx context.Context) (err error) {
-	d.step(1, "Host A runs an agent and stores its session")
-	h, err := d.a.open(ctx, "file:"+d.dir, writing)
-	if err != nil {
-		return err
-	}
-	defer h.closeInto(&err)
-	known, err := d.isThere(ctx, h)
-	if err != nil {
-		return err
-	}
-	if known {
-		return d.complete(ctx, h)
-	}
-	for b, err := range recorded.Batches() {
-		if err != nil {
-			return err
-		}
-		if err := h.store.Append(ctx, b.Key, b.Entries); err != nil {
-			return err
-		}
-		d.report.Batches++
-		d.report.Added += len(b.Entries)
-	}
-	d.say("   Each time the agent has written something, the host appends it to a store,\n")
-	d.say("   here a directory: %s in %s.\n\n", plural(d.report.Added, "entry"), plural(d.report.Batches, "batch append"))
-	return nil
 }
 
 func (d *demo) isThere(ctx context.Context, h *handle) (bool, error) {
@@ -172,9 +147,8 @@ func recordedStore(ctx context.Context) (sessionstore.SessionStore, error) {
 	return s, recorded.AppendTo(ctx, s)
 }
 
-// hostB opens the same directory afresh and knows nothing of host A.
-func (d *demo) hostB(ctx context.Context) (err error) {
-	d.step(2, "Host A is gone; host B opens the same directory")
+// show opens the store afresh and looks at what it holds.
+func (d *demo) show(ctx context.Context) (err error) {
 	h, err := d.a.open(ctx, "file:"+d.dir, reading)
 	if err != nil {
 		return err
@@ -184,20 +158,19 @@ func (d *demo) hostB(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.say("   It finds the session %s\n   with %s.\n\n", d.session.SessionID, plural(len(subpaths), "subagent"))
 	if err := d.verify(ctx, h); err != nil {
 		return err
 	}
 	if d.a.json {
 		return nil
 	}
-	d.step(4, "The conversation")
+	d.step(5, "The conversation")
 	d.say("   The recording is real; its words were replaced by made-up ones.\n\n")
 	return d.conversation(ctx, h, subpaths)
 }
 
 func (d *demo) verify(ctx context.Context, h *handle) error {
-	d.step(3, "Is everything there?")
+	d.step(4, "Is everything there?")
 	recording, err := recordedStore(ctx)
 	if err != nil {
 		return err

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,11 +22,11 @@ func TestDemo(t *testing.T) {
 	add(t, own, key("p", uuid(1)), hello)
 	out := ok(t, "demo")
 	for _, text := range []string{
-		"1. Host A runs an agent", "176 entries in 12 batch appends",
-		"2. Host A is gone; host B opens the same directory", "with 7 subagents",
-		"3. Is everything there?", "Yes: the 162 entries of 8 transcripts", "Another 14 were descriptions of the subagents",
-		"4. The conversation", "One agent [[script:sub]]", "Subagent result: 42 leaf",
-		"5. Where it lies", recordedID + ".jsonl", "agent-a54a7a95de8336d08.meta.json",
+		"1. Host A runs an agent", "killed (kill -9)", "112 entries in 7 batch appends",
+		"2. Host B resumes the session", "3. The agent goes on", "64 entries in 5 batch appends",
+		"4. Is everything there?", "Yes: the 162 entries of 8 transcripts", "Another 14 were descriptions of the subagents",
+		"5. The conversation", "One agent [[script:sub]]", "Subagent result: 42 leaf",
+		"6. Where it lies", recordedID + ".jsonl", "agent-a54a7a95de8336d08.meta.json",
 		"Try next", "ls --all", "rm -r ",
 	} {
 		require.Contains(t, out, text)
@@ -44,7 +46,7 @@ func TestDemoInADirectory(t *testing.T) {
 	out = ok(t, "demo", "--dir", "~/demo dir")
 	require.Contains(t, out, "in this directory already; entries added: 0")
 	require.Equal(t, before, files(t, filepath.Join(h, "demo dir")))
-	require.Regexp(t, `^\{"dir":.*"batches":0,"entries":162,"added":0,"equal":true,"transcripts":8\}\n$`,
+	require.Regexp(t, `^\{"dir":.*"batches":0,"entries":162,"added":0,"stored":0,"equal":true,"transcripts":8\}\n$`,
 		ok(t, "demo", "--dir", filepath.Join(h, "demo dir"), "--json"))
 }
 
@@ -78,6 +80,31 @@ func TestDemoFailsWhenSomethingIsWrong(t *testing.T) {
 	file := filepath.Join(h, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.Contains(t, cli(t, "demo", "--dir", file).stderr, "is not a directory")
+}
+
+func TestDemoCountsWhatTheHostsHaveDone(t *testing.T) {
+	home(t)
+	require.Regexp(t, `"batches":12,"entries":162,"added":176,"stored":112,"equal":true,"transcripts":8\}\n$`,
+		ok(t, "demo", "--dir", filepath.Join(t.TempDir(), "demo"), "--json"))
+}
+
+func TestDemoThatIsInterruptedLeavesNoProcessAndNoHomes(t *testing.T) {
+	home(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	dir := filepath.Join(t.TempDir(), "demo")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil && !isDir(filepath.Join(dir, recordedKey)) {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	require.Equal(t, exitInterrupted, cliWith(ctx, "", "demo", "--dir", dir).code)
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Contains(t, ok(t, "demo", "--dir", dir), "Yes: the 162 entries of 8 transcripts", "another run goes on from there")
 }
 
 func TestDemoCanCleanUp(t *testing.T) {

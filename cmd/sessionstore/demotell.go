@@ -94,7 +94,7 @@ func (d *demo) agentHasRun(ctx context.Context) (string, bool) {
 
 // ending shows the files and what to try next.
 func (d *demo) ending(ctx context.Context) error {
-	d.step(5, "Where it lies")
+	d.step(6, "Where it lies")
 	d.say("   %s\n", d.dir)
 	if err := d.tree(); err != nil {
 		return err

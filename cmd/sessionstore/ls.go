@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sessionstore/sessionstore"
 )
 
-// lsLimit is how many sessions are listed by default. A store that keeps no
-// summaries has to read their transcripts to know the titles.
+// lsLimit is how many sessions are listed by default. In a directory that the
+// agent writes to, transcripts have to be read to know their titles.
 const lsLimit = 30
 
 type lsOptions struct {
@@ -19,6 +21,7 @@ type lsOptions struct {
 	all      bool
 	limit    int
 	noTitles bool
+	sameDir  bool
 }
 
 func newLs(a *app) *cobra.Command {
@@ -33,9 +36,12 @@ it; without one that is the current directory. Sessions that have no
 title (a subagent's own, for one), or an id that is no UUID, are listed without. A copied session was last
 written when it was copied.
 
-The newest %d are listed unless --limit says otherwise, because a store that
-keeps no summaries, such as a directory, has to read a transcript to know its
-title. With --no-titles nothing is read.
+The newest %d are listed unless --limit says otherwise: in a directory that the
+agent writes to, transcripts have to be read to know their titles. With
+--no-titles nothing is read.
+
+Different directories can stand for one project: /a/b-c and /a/b/c do. With
+--same-dir, sessions that name another directory than DIR are left out.
 
 JSON fields: sessionId, projectKey, mtime (milliseconds since 1970), time; where
 they are known, unless --no-titles is given, also
@@ -56,6 +62,7 @@ they are known, unless --no-titles is given, also
 	cmd.Flags().BoolVarP(&opts.all, "all", "a", false, "the sessions of all projects")
 	cmd.Flags().IntVarP(&opts.limit, "limit", "n", lsLimit, "at most `N` sessions (0: all)")
 	cmd.Flags().BoolVar(&opts.noTitles, "no-titles", false, "read no transcript")
+	cmd.Flags().BoolVar(&opts.sameDir, "same-dir", false, "no sessions of other directories with the same project")
 	return cmd
 }
 
@@ -76,13 +83,18 @@ func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error)
 	if err != nil {
 		return err
 	}
+	failed := false
+	if opts.sameDir {
+		if rows, failed, err = a.rowsOfDir(ctx, h, rows, args); err != nil {
+			return err
+		}
+	}
 	more := 0
 	if opts.limit > 0 && len(rows) > opts.limit {
 		more = len(rows) - opts.limit
 		rows = rows[:opts.limit]
 	}
-	failed := false
-	if !opts.noTitles {
+	if !opts.noTitles && !opts.sameDir {
 		if failed, err = a.readTitles(ctx, h, rows); err != nil {
 			return err
 		}
@@ -99,8 +111,34 @@ func (a *app) ls(ctx context.Context, args []string, opts lsOptions) (err error)
 	return nil
 }
 
+// rowsOfDir leaves out sessions that name another working directory.
+func (a *app) rowsOfDir(ctx context.Context, h *handle, rows []row, args []string) (left []row, failed bool, err error) {
+	dir := "."
+	if len(args) == 1 {
+		if dir, err = expandHome(args[0]); err != nil {
+			return nil, false, err
+		}
+		if !looksLikePath(dir) && !isDir(dir) {
+			return nil, false, usagef("--same-dir: %s is no directory", name(args[0]))
+		}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, false, err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // which is where an agent says it is
+	}
+	failed, err = a.readTitles(ctx, h, rows)
+	return slices.DeleteFunc(rows, func(r row) bool {
+		return r.about.Cwd != "" && filepath.Clean(r.about.Cwd) != dir
+	}), failed, err
+}
+
 // projects takes --project for the argument.
 func (o lsOptions) projects(args []string) ([]string, error) {
+	if o.sameDir && (o.all || o.noTitles) {
+		return nil, usagef("--same-dir is for one directory, and reads where its sessions ran; it does not go with --all or --no-titles")
+	}
 	if o.project != "" {
 		if len(args) > 0 {
 			return nil, usagef("give a project or --project, not both")

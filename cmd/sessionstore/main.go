@@ -12,6 +12,9 @@ import (
 )
 
 func main() {
+	if code, ok := demoProcess(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	if os.Getenv("GOGC") == "" {
 		// Transcripts stream through, which makes much garbage and keeps
 		// little. Collecting it early costs a few per cent of time and keeps

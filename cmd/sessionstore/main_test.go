@@ -25,6 +25,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if code, ok := demoProcess(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	time.Local = time.UTC
 	for _, name := range []string{"SESSIONSTORE_URL", "CLAUDE_CONFIG_DIR", "NO_COLOR", "COLUMNS"} {
 		os.Unsetenv(name)

@@ -44,7 +44,21 @@ type marker struct {
 }
 
 func (m *marker) line(l string) {
-	fence := fenceLine.FindStringSubmatch(l)
+	// Most lines are plain text, which the first character tells.
+	start := strings.TrimLeft(l, " ")
+	first := byte(0)
+	if start != "" {
+		first = start[0]
+	}
+	var fence, heading, item []string
+	switch {
+	case first == '`', first == '~':
+		fence = fenceLine.FindStringSubmatch(l)
+	case first == '#':
+		heading = headingLine.FindStringSubmatch(l)
+	case first == '-', first == '*', first == '+', '0' <= first && first <= '9':
+		item = itemLine.FindStringSubmatch(l)
+	}
 	switch {
 	case m.fence != "":
 		if fence != nil && strings.HasPrefix(fence[1], m.fence) && strings.TrimSpace(l) == fence[1] {
@@ -57,12 +71,12 @@ func (m *marker) line(l string) {
 		m.fence = fence[1]
 	case strings.TrimSpace(l) == "":
 		m.end()
-	case headingLine.MatchString(l):
+	case heading != nil:
 		m.end()
-		m.add(paragraph{Kind: "heading", Spans: spans(headingLine.FindStringSubmatch(l)[1])})
-	case itemLine.MatchString(l):
+		m.add(paragraph{Kind: "heading", Spans: spans(heading[1])})
+	case item != nil:
 		m.end()
-		m.item(itemLine.FindStringSubmatch(l))
+		m.item(item)
 	default:
 		m.lines = append(m.lines, l)
 	}
@@ -91,6 +105,9 @@ func (m *marker) end() {
 }
 
 func spans(text string) []span {
+	if text != "" && strings.IndexByte(text, '`') < 0 && !strings.Contains(text, "**") {
+		return []span{{"text", text}}
+	}
 	var list []span
 	from := 0
 	for _, at := range inlineMark.FindAllStringSubmatchIndex(text, -1) {

@@ -40,6 +40,7 @@ type part struct {
 // message is what people want to see of an entry.
 type message struct {
 	kind    string // the type of the entry
+	uuid    string
 	hidden  string // not empty: the kind of an entry that is only counted
 	meta    bool   // the agent put it in itself
 	speaker string // empty: a separator
@@ -50,21 +51,21 @@ type message struct {
 
 // parseMessage reads an entry. Whatever it does not know is only counted.
 func parseMessage(e sessionstore.Entry) message {
-	entry := gjson.ParseBytes(e)
-	m := message{kind: cmp.Or(e.Type(), "(no type)")}
-	m.time, _ = e.Timestamp()
+	f := fieldsOf(e)
+	m := message{kind: cmp.Or(textOf(f.typ), "(no type)"), uuid: textOf(f.uuid)}
+	m.time, _ = time.Parse(time.RFC3339Nano, textOf(f.timestamp))
 	switch m.kind {
 	case "user", "assistant":
-		m.meta = entry.Get("isMeta").Bool()
-		m.speaker = speaker(entry, m.kind)
-		m.parts = parseContent(entry.Get("message.content"))
+		m.meta = f.isMeta.Bool()
+		m.speaker = speaker(&f, m.kind)
+		m.parts = parseContent(f.message.Get("content"))
 		if len(m.parts) == 0 {
 			m.hidden = m.kind + " (empty)"
 		}
 	case "system":
-		m.mark = separatorText(entry)
+		m.mark = separatorText(&f)
 		if m.mark == "" {
-			m.hidden = "system/" + entry.Get("subtype").String()
+			m.hidden = "system/" + f.subtype.String()
 		}
 	default:
 		m.hidden = m.kind
@@ -72,27 +73,75 @@ func parseMessage(e sessionstore.Entry) message {
 	return m
 }
 
-func speaker(entry gjson.Result, typ string) string {
+// entryFields are the fields of an entry that parseMessage reads.
+type entryFields struct {
+	typ, uuid, timestamp, isMeta, isCompactSummary, message, subtype, content, compactMetadata gjson.Result
+}
+
+// fieldsOf finds the fields of an entry in one pass. The last one of a repeated
+// key counts.
+func fieldsOf(e sessionstore.Entry) (f entryFields) {
+	gjson.ParseBytes(e).ForEach(func(key, value gjson.Result) bool {
+		if field := f.field(key.Str); field != nil {
+			*field = value
+		}
+		return true
+	})
+	return f
+}
+
+func (f *entryFields) field(name string) *gjson.Result {
+	switch name {
+	case "type":
+		return &f.typ
+	case "uuid":
+		return &f.uuid
+	case "timestamp":
+		return &f.timestamp
+	case "isMeta":
+		return &f.isMeta
+	case "isCompactSummary":
+		return &f.isCompactSummary
+	case "message":
+		return &f.message
+	case "subtype":
+		return &f.subtype
+	case "content":
+		return &f.content
+	case "compactMetadata":
+		return &f.compactMetadata
+	}
+	return nil
+}
+
+// textOf returns a string, and nothing of another value.
+func textOf(value gjson.Result) string {
+	if value.Type != gjson.String {
+		return ""
+	}
+	return value.Str
+}
+
+func speaker(f *entryFields, typ string) string {
 	switch {
 	case typ == "assistant":
 		return speakerAssistant
-	case entry.Get("isCompactSummary").Bool():
+	case f.isCompactSummary.Bool():
 		return speakerSummary
-	case entry.Get("isMeta").Bool():
+	case f.isMeta.Bool():
 		return speakerMeta
 	}
 	return speakerUser
 }
 
-func separatorText(entry gjson.Result) string {
-	content := entry.Get("content")
-	subtype := entry.Get("subtype").String()
-	if subtype == "compact_boundary" {
+func separatorText(f *entryFields) string {
+	content := f.content
+	if f.subtype.String() == "compact_boundary" {
 		text := "conversation compacted"
-		if t := entry.Get("compactMetadata.trigger"); t.Type == gjson.String {
+		if t := f.compactMetadata.Get("trigger"); t.Type == gjson.String {
 			text += " (" + t.String() + ")"
 		}
-		if n := entry.Get("compactMetadata.preTokens"); n.Type == gjson.Number {
+		if n := f.compactMetadata.Get("preTokens"); n.Type == gjson.Number {
 			text += fmt.Sprintf(", %s tokens before", number(n.Int()))
 		}
 		return text

@@ -18,6 +18,22 @@ type narrowed struct {
 	subpaths  []string
 }
 
+// summaryReader reads single summaries, as a directory does.
+type summaryReader interface {
+	SessionSummary(ctx context.Context, key sessionstore.Key) (sessionstore.SessionSummary, bool, error)
+}
+
+// withSingleSummaries adds what only some stores can do.
+func withSingleSummaries(n narrowed) sessionstore.SessionStore {
+	if r, ok := n.SessionStore.(summaryReader); ok {
+		return struct {
+			narrowed
+			summaryReader
+		}{n, r}
+	}
+	return n
+}
+
 func (n narrowed) ListSessions(ctx context.Context, project string) ([]sessionstore.SessionInfo, error) {
 	if n.sessions != nil {
 		return slices.Clone(n.sessions), nil

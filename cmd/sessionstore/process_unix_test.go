@@ -51,6 +51,10 @@ func TestProcess(t *testing.T) {
 		requireSmall(t, exec.Command(bin, "show", "-s", dir, bigID))
 		requireSmall(t, exec.Command(bin, "show", "-s", dir, bigID, "--all"))
 	})
+	t.Run("MemoryOfResume", func(t *testing.T) {
+		t.Setenv("TMPDIR", t.TempDir())
+		requireSmall(t, exec.Command(bin, "resume", "-s", "file:"+dir, bigID, "--", "true"))
+	})
 	t.Run("MemoryOfLs", func(t *testing.T) {
 		requireSmall(t, exec.Command(bin, "ls", "-s", dir, "p"))
 	})

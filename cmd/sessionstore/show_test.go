@@ -198,8 +198,7 @@ func TestUnreadableLinesAreReportedAndNotFatal(t *testing.T) {
 
 	r = cli(t, "ls", "-s", dir, "p")
 	require.Equal(t, exitOK, r.code)
-	require.Contains(t, r.stderr, "warning: skipped 4 lines or files in all")
-	require.Empty(t, cli(t, "ls", "-s", dir, "p", "--no-titles").stderr, "nothing is read")
+	require.Empty(t, r.stderr, "a list tells nothing of lines, since it reads few of them")
 
 	r = cli(t, "copy", dir, "mem:", "--json")
 	require.Equal(t, exitOK, r.code)

@@ -26,26 +26,42 @@ func clean(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	before := rune(' ')
+	before, from := rune(' '), 0 // what lies behind from stays as it is
 	for i, r := range s {
-		switch {
-		case r == '\n', r == '\u2028', r == '\u2029', r == '\u0085':
-			b.WriteByte('\n')
-		case r == '\t':
-			b.WriteString("    ")
-		case r < 0x20:
-			b.WriteRune('\u2400' + r) // the picture of the control character
-		case r == 0x7F:
-			b.WriteRune('\u2421')
-		case unicode.IsControl(r), changesDirection(r), isInvisible(r),
-			isJoiner(r) && !(joins(before) && joins(firstRune(s[i+utf8.RuneLen(r):]))):
-			b.WriteRune('\uFFFD')
-		default:
-			b.WriteRune(r)
+		if r >= 0x20 && r < 0x7F {
+			before = r
+			continue
+		}
+		if put := cleaned(before, r, s[i+utf8.RuneLen(r):]); put != "" {
+			b.WriteString(s[from:i])
+			b.WriteString(put)
+			from = i + utf8.RuneLen(r)
 		}
 		before = r
 	}
+	b.WriteString(s[from:])
 	return b.String()
+}
+
+// cleaned returns what stands for a character between two others, or "" if it
+// may stay.
+func cleaned(before, r rune, behind string) string {
+	switch {
+	case r == '\n':
+		return ""
+	case r == '\u2028', r == '\u2029', r == '\u0085':
+		return "\n"
+	case r == '\t':
+		return "    "
+	case r < 0x20:
+		return string('\u2400' + r) // the picture of the control character
+	case r == 0x7F:
+		return "\u2421"
+	case unicode.IsControl(r), changesDirection(r), isInvisible(r),
+		isJoiner(r) && !(joins(before) && joins(firstRune(behind))):
+		return "\uFFFD"
+	}
+	return ""
 }
 
 func isPlain(s string) bool {
@@ -106,7 +122,10 @@ func oneLine(s string) string {
 
 // cut shortens a line to a width in cells.
 func cut(s string, width int) string {
-	if len(s) <= width || textWidth(s) <= width {
+	if len(s) <= width {
+		return s
+	}
+	if _, tail := splitAt(s, width); tail == "" {
 		return s
 	}
 	head, _ := splitAt(s, max(0, width-1))

@@ -8,8 +8,9 @@ import (
 )
 
 // readTitles gives rows their titles. A store that keeps summaries is asked for
-// those; of another one the transcripts of these rows are read, some at a time,
-// and no others. Rows that have nothing to be called by stay without title.
+// those. Of another one the transcripts of these rows are read, some at a time,
+// and no others; of a directory those that the agent has written to since their
+// summaries were kept. Rows that have nothing to be called by stay without title.
 //
 // A transcript that can't be read is reported and leaves its row as it is.
 func (a *app) readTitles(ctx context.Context, h *handle, rows []row) (failed bool, err error) {
@@ -21,7 +22,8 @@ func (a *app) readTitles(ctx context.Context, h *handle, rows []row) (failed boo
 		place[r.key()] = r
 	}
 	for project, sessions := range byProject {
-		list, err := session.List(ctx, narrowed{SessionStore: h.store, sessions: sessions}, project, nil)
+		store := withSingleSummaries(narrowed{SessionStore: h.store, sessions: sessions})
+		list, err := session.List(ctx, store, project, &session.ListOptions{Limit: len(sessions)})
 		if ctx.Err() != nil {
 			return failed, ctx.Err()
 		}

@@ -120,3 +120,24 @@ func TestLsGoesOnWithoutATitleThatCannotBeRead(t *testing.T) {
 	require.Contains(t, r.stdout, uuid(1))
 	require.Contains(t, r.stderr, "warning: titles are missing: ")
 }
+
+func TestLsTellsDirectoriesOfOneProjectApart(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	for i, cwd := range []string{"/a/b-c", "/a/b/c", "/a/b-c"} {
+		add(t, dir, key("-a-b-c", uuid(i)), fmt.Sprintf(`{"type":"user","cwd":%q,"message":{"content":"prompt %d"}}`, cwd, i))
+	}
+	add(t, dir, key("-a-b-c", uuid(3)), `{"type":"mode"}`)
+	ids := func(args ...string) (list []string) {
+		for _, l := range strings.Split(strings.TrimSpace(ok(t, append([]string{"ls", "-s", dir}, args...)...)), "\n")[1:] {
+			list = append(list, strings.Fields(l)[0])
+		}
+		return list
+	}
+	require.Len(t, ids("/a/b-c"), 4)
+	require.ElementsMatch(t, []string{uuid(0), uuid(2), uuid(3)}, ids("/a/b-c/", "--same-dir"), "and those that don't say")
+	require.ElementsMatch(t, []string{uuid(1), uuid(3)}, ids("--same-dir", "-p", "/a/b/c"))
+	require.Equal(t, 2, strings.Count(cli(t, "ls", "-s", dir, "/a/b-c", "--same-dir", "-n1").stdout, "\n"), "with the heading")
+	require.Contains(t, fails(t, exitUsage, "ls", "-s", dir, "-a-b-c", "--same-dir"), "is no directory")
+	require.Contains(t, fails(t, exitUsage, "ls", "-s", dir, "--all", "--same-dir"), "--same-dir")
+}

@@ -1,0 +1,167 @@
+// Command agenthost is a complete host: it runs an agent on a session that
+// lives in a store, so that the session can go on on any machine that reaches
+// the store.
+//
+//	agenthost -store DIR [-session ID | -continue] [-agent PROGRAM] PROMPT…
+//
+// Each prompt is one turn. Run it again with the id that it prints, on another
+// machine if you like. A signal ends it gracefully: the agent finishes the turn,
+// and everything is stored.
+//
+// A directory is the store here, so that the example runs anywhere. Replace
+// [openStore] by a database or a bucket for hosts that share nothing.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"expvar"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/filestore"
+	"github.com/sessionstore/sessionstore/host"
+	"github.com/sessionstore/sessionstore/mirror"
+	"github.com/sessionstore/sessionstore/resume"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "agenthost:", err)
+		os.Exit(1)
+	}
+}
+
+// config is what the command line says.
+type config struct {
+	store, session, agent, project string
+	latest                         bool
+	prompts                        []string
+}
+
+func parse(args []string, stderr io.Writer) (config, error) {
+	var c config
+	flags := flag.NewFlagSet("agenthost", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&c.store, "store", "sessions", "directory of the store")
+	flags.StringVar(&c.session, "session", "", "id of the session to go on with")
+	flags.BoolVar(&c.latest, "continue", false, "go on with the newest session")
+	flags.StringVar(&c.agent, "agent", "claude", "the agent's executable")
+	flags.StringVar(&c.project, "project", "", "scope of the session, such as a tenant (default: the directory)")
+	err := flags.Parse(args)
+	c.prompts = flags.Args()
+	return c, err
+}
+
+func openStore(c config) (*filestore.Store, error) { return filestore.Open(c.store, nil) }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	c, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	return serve(ctx, store, c, log, stdout)
+}
+
+// serve runs the agent from start to end.
+func serve(ctx context.Context, store sessionstore.SessionStore, c config, log *slog.Logger, stdout io.Writer) (err error) {
+	spill := filepath.Join(os.TempDir(), "agenthost-spill")
+	agent, err := host.Start(ctx, store, host.Options{
+		Command: []string{c.agent},
+		Session: resume.Options{
+			SessionID: c.session, Continue: c.latest, ProjectKey: c.project,
+			OnSkip: func(s resume.Skip) { log.Warn("left out", "what", s) },
+		},
+		Mirror:       mirrorOptions(log, spill),
+		OnPermission: askNobody,
+	})
+	if err != nil {
+		return err
+	}
+	publish(agent)
+	// The signal ends the agent's input: it finishes what it is doing.
+	stop := context.AfterFunc(ctx, func() { _ = agent.CloseInput() })
+	defer stop()
+	defer func() {
+		// Time to finish the turn and to store the rest, signal or not.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, agent.Close(bounded))
+	}()
+	for _, prompt := range c.prompts {
+		if err := turn(ctx, agent, prompt, stdout); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stdout, "session %s\n", agent.SessionID())
+	return nil
+}
+
+// mirrorOptions: a batch that the store does not take goes to a file, and an
+// agent whose files lie elsewhere is an alarm.
+func mirrorOptions(log *slog.Logger, spill string) *mirror.Options {
+	return &mirror.Options{
+		Logger:  log,
+		Spill:   spill,
+		OnError: func(e *mirror.Error) { log.Error("not stored", "key", e.Key, "kept", e.Spilled, "err", e.Err) },
+		OnForeign: func(e *mirror.ForeignError) {
+			if e.First {
+				log.Error("the agent writes to another config directory", "path", e.Path, "expected", e.ProjectsDir)
+			}
+		},
+	}
+}
+
+// askNobody allows what only reads. A real host asks a person or a policy.
+func askNobody(_ context.Context, p host.Permission) host.Decision {
+	switch p.Tool {
+	case "Read", "Glob", "Grep":
+		return host.Decision{Allow: true}
+	}
+	return host.Decision{Message: "this host allows reading only"}
+}
+
+// publish makes the counters visible to expvar, and so to whatever scrapes it.
+func publish(agent *host.Agent) {
+	if expvar.Get("mirror") == nil {
+		expvar.Publish("mirror", expvar.Func(func() any { return agent.Mirror().Stats() }))
+	}
+}
+
+// turn gives a prompt and prints the answer.
+func turn(ctx context.Context, agent *host.Agent, prompt string, stdout io.Writer) error {
+	if err := agent.Prompt(prompt); err != nil {
+		return errors.Join(ctx.Err(), err) // a signal has ended the input
+	}
+	for m, err := range agent.Messages() {
+		if err != nil {
+			return err
+		}
+		if m.Type == "result" {
+			var result struct{ Result string }
+			if err := json.Unmarshal(m.Raw, &result); err != nil {
+				return err
+			}
+			fmt.Fprintln(stdout, result.Result)
+			return nil
+		}
+	}
+	return errors.New("the agent ended in the middle of a turn")
+}

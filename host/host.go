@@ -1,0 +1,429 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/mirror"
+	"github.com/sessionstore/sessionstore/resume"
+)
+
+// Agent is a running agent process. Its methods are safe for concurrent use.
+type Agent struct {
+	opts    Options
+	session *resume.Session
+	mirror  *mirror.Mirror
+	cmd     *exec.Cmd
+	stderr  *tail
+
+	inMu  sync.Mutex // one line at a time
+	stdin io.WriteCloser
+
+	outMu  sync.Mutex
+	stdout *os.File
+	lines  *bufio.Reader // of what the mirror leaves
+	outEnd error         // why there is no more
+
+	idMu sync.Mutex
+	id   string
+
+	ctx     context.Context // until the process has ended
+	end     context.CancelFunc
+	exited  chan struct{}
+	waitErr error // once exited is closed
+
+	closing sync.Once
+	closed  error
+}
+
+// Message is one line of the agent's output.
+type Message struct {
+	Type, Subtype string
+	Raw           json.RawMessage
+}
+
+// Start brings a session to this host and starts the agent with it. The context
+// is for starting; the agent then runs until [Agent.Close], which must be
+// called.
+func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (*Agent, error) {
+	if err := opts.Validate(store); err != nil {
+		return nil, err
+	}
+	if len(opts.Command) == 0 {
+		opts.Command = []string{"claude"}
+	}
+	if opts.Grace <= 0 {
+		opts.Grace = DefaultGrace
+	}
+	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr}}
+	keep := opts.Session.KeepOnMirrorLoss
+	opts.Session.KeepOnMirrorLoss = func() bool {
+		return a.mirror != nil && a.mirror.Failed() || keep != nil && keep()
+	}
+	var err error
+	if a.session, err = resume.Materialize(ctx, store, opts.Session); err != nil {
+		return nil, err
+	}
+	if err := a.start(store); err != nil {
+		return nil, errors.Join(fmt.Errorf("host: start %s: %w", opts.Command[0], err), a.session.Close())
+	}
+	return a, nil
+}
+
+func (a *Agent) start(store sessionstore.SessionStore) (err error) {
+	var mo mirror.Options
+	if a.opts.Mirror != nil {
+		mo = *a.opts.Mirror
+	}
+	if mo.Logger == nil {
+		mo.Logger = slog.Default()
+	}
+	if a.mirror, err = mirror.New(a.session.Store(store), a.session.ProjectsDir(), &mo); err != nil {
+		return err
+	}
+	a.id = a.session.Key.SessionID
+	if err = a.run(); err != nil {
+		return errors.Join(err, a.mirror.Close(context.Background())) // it is empty
+	}
+	return nil
+}
+
+// run starts the process. Its output is a pipe of ours, so that it can be read
+// after the process has ended.
+func (a *Agent) run() error {
+	command := a.opts.Command
+	a.cmd = exec.Command(command[0], append(command[1:len(command):len(command)], Args(a.session, a.opts.Args...)...)...)
+	a.cmd.Dir = a.opts.Session.Dir
+	a.cmd.Env = entrypoint(a.session.Env())
+	a.cmd.Stderr = a.stderr
+	a.cmd.WaitDelay = lingering
+	ownGroup(a.cmd)
+	stdin, err := a.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	a.cmd.Stdout = w
+	err = a.cmd.Start()
+	w.Close()
+	if err != nil {
+		out.Close()
+		return err
+	}
+	a.stdin, a.stdout = stdin, out
+	a.lines = bufio.NewReaderSize(a.mirror.Reader(output{out, a.exited}), 64<<10)
+	a.ctx, a.end = context.WithCancel(context.Background())
+	go a.wait()
+	return nil
+}
+
+// lingering is how long the output may stay open and silent after the process
+// has ended: what the agent has started may have it too.
+var lingering = 2 * time.Second
+
+func (a *Agent) wait() {
+	err := a.cmd.Wait()
+	if !errors.Is(err, exec.ErrWaitDelay) { // that is somebody else's stderr
+		a.waitErr = err
+	}
+	a.end()
+	close(a.exited)
+	if a.stdout.SetReadDeadline(time.Now().Add(lingering)) != nil { // not on this system
+		time.AfterFunc(a.opts.Grace, func() { a.stdout.Close() })
+	}
+}
+
+// output is the agent's output. When the agent has ended it ends as soon as
+// nothing comes any more, but not because the store is slow.
+type output struct {
+	file   *os.File
+	exited <-chan struct{}
+}
+
+func (o output) Read(p []byte) (int, error) {
+	select {
+	case <-o.exited:
+		_ = o.file.SetReadDeadline(time.Now().Add(lingering))
+	default:
+	}
+	return o.file.Read(p)
+}
+
+// entrypoint names the caller, unless the host has done so.
+func entrypoint(env []string) []string {
+	const name = "CLAUDE_CODE_ENTRYPOINT="
+	for _, e := range env {
+		if strings.HasPrefix(e, name) {
+			return env
+		}
+	}
+	return append(env, name+"sdk-go")
+}
+
+// Session returns what the agent was started with.
+func (a *Agent) Session() *resume.Session { return a.session }
+
+// Mirror returns the mirror, for its counters.
+func (a *Agent) Mirror() *mirror.Mirror { return a.mirror }
+
+// SessionID returns the id of the session as the agent has told it last. Of a
+// new session it is empty until the first message.
+func (a *Agent) SessionID() string {
+	a.idMu.Lock()
+	defer a.idMu.Unlock()
+	return a.id
+}
+
+// Prompt gives the agent a message of the user.
+func (a *Agent) Prompt(text string) error {
+	line, err := json.Marshal(map[string]any{
+		"type": "user", "session_id": "", "parent_tool_use_id": nil,
+		"message": map[string]any{"role": "user", "content": text},
+	})
+	if err != nil {
+		return err
+	}
+	return a.Send(line)
+}
+
+// Send gives the agent a line of JSON.
+func (a *Agent) Send(line []byte) error {
+	a.inMu.Lock()
+	defer a.inMu.Unlock()
+	_, err := a.stdin.Write(append(bytes.TrimRight(bytes.Clone(line), "\n"), '\n'))
+	if err != nil {
+		return fmt.Errorf("host: write to the agent: %w", err)
+	}
+	return nil
+}
+
+// CloseInput ends the agent's input: it finishes what it is doing and ends.
+// Messages go on until then. This is how a host begins to shut down.
+func (a *Agent) CloseInput() error {
+	err := a.stdin.Close() // also while a Send waits for an agent that doesn't read
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Kill ends the agent's process, and where the system has process groups also
+// what it has started.
+func (a *Agent) Kill() {
+	select {
+	case <-a.exited: // its number may be another process's by now
+	default:
+		kill(a.cmd)
+	}
+}
+
+// Messages yields what the agent says, without the mirror's frames, until it
+// ends. A result is yielded when everything before it is stored, or was given
+// up. Questions are answered and not yielded. Read to the end, or call Close,
+// which reads the rest; messages wait in the agent meanwhile.
+func (a *Agent) Messages() iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for {
+			m, err := a.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// next reads a message and answers questions on the way.
+func (a *Agent) next() (Message, error) {
+	a.outMu.Lock()
+	defer a.outMu.Unlock()
+	for a.outEnd == nil {
+		line, err := a.lines.ReadBytes('\n')
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
+				err = io.EOF
+			}
+			a.outEnd = err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		m, err := a.message(line)
+		if err != nil || m.Type != "" {
+			return m, err
+		}
+	}
+	return Message{}, a.outEnd
+}
+
+// message reads a line. A question gives none.
+func (a *Agent) message(line []byte) (Message, error) {
+	var head struct {
+		Type, Subtype string
+		SessionID     string `json:"session_id"`
+		RequestID     string `json:"request_id"`
+		Request       json.RawMessage
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		// Such as a warning of a runtime, or what a killed agent has begun.
+		return Message{Type: "text", Raw: line}, nil
+	}
+	if head.SessionID != "" && (head.Type == "system" && head.Subtype == "init" || head.Type == "result") {
+		a.idMu.Lock()
+		a.id = head.SessionID
+		a.idMu.Unlock()
+	}
+	if head.Type == "control_request" {
+		return Message{}, a.reply(head.RequestID, head.Request)
+	}
+	return Message{head.Type, head.Subtype, bytes.TrimRight(line, "\n")}, nil
+}
+
+// reply answers a question. That the agent does not hear it any more is no
+// error: it has ended, or its input has.
+func (a *Agent) reply(id string, request json.RawMessage) error {
+	var q struct {
+		Subtype string
+		Permission
+	}
+	line, err := []byte(nil), json.Unmarshal(request, &q)
+	if err != nil {
+		return nil
+	}
+	if q.Subtype != "can_use_tool" {
+		line, err = refuse(id, q.Subtype)
+	} else {
+		q.Raw = request
+		line, err = answer(id, a.decide(q.Permission), q.Input)
+	}
+	if err != nil {
+		return fmt.Errorf("host: answer a question: %w", err)
+	}
+	_ = a.Send(line)
+	return nil
+}
+
+// decide denies when the host has no answer, or panics over it.
+func (a *Agent) decide(p Permission) (d Decision) {
+	if a.opts.OnPermission == nil {
+		return Decision{Message: "this host answers no questions"}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			slog.Error("host: panic in OnPermission", "panic", r, "stack", string(debug.Stack()))
+			d = Decision{Message: "the host could not decide"}
+		}
+	}()
+	return a.opts.OnPermission(a.ctx, p)
+}
+
+// Close ends the agent: its input, its output to the last frame, the process,
+// the mirror, and then the private directory. Messages that nobody has read are
+// discarded, their frames are not. An agent that has not ended after
+// Options.Grace is killed. When the context ends it is killed at once, and what
+// the mirror could not store by then is given up.
+//
+// The error holds everything that went wrong: an [*ExitError] if the agent did
+// not end well, a [*mirror.LossError] if something is not in the store, and a
+// [*resume.KeptError] if the directory was kept for that reason. Close may be
+// called more than once.
+func (a *Agent) Close(ctx context.Context) error {
+	a.closing.Do(func() { a.closed = a.close(ctx) })
+	return a.closed
+}
+
+func (a *Agent) close(ctx context.Context) error {
+	_ = a.CloseInput()
+	grace := time.AfterFunc(a.opts.Grace, a.Kill)
+	stop := context.AfterFunc(ctx, a.Kill)
+	var readErr error
+	for readErr == nil {
+		_, readErr = a.next()
+	}
+	<-a.exited
+	stop()
+	killed := !grace.Stop() || ctx.Err() != nil
+	var errs []error
+	if !errors.Is(readErr, io.EOF) {
+		errs = append(errs, fmt.Errorf("host: read from the agent: %w", readErr))
+	}
+	_ = a.stdout.Close() // may be closed already
+	errs = append(errs, a.exitError(killed), a.mirror.Close(ctx), a.session.Close())
+	return errors.Join(errs...)
+}
+
+// ExitError is an agent that did not end well.
+type ExitError struct {
+	Killed bool   // by Close
+	Stderr string // the end of what it wrote there
+	Err    error  // of the process
+}
+
+func (e *ExitError) Error() string {
+	text := "host: the agent ended: " + e.Err.Error()
+	if e.Killed {
+		text = "host: the agent did not end in time and was killed"
+	}
+	if e.Stderr != "" {
+		text += ": " + e.Stderr
+	}
+	return text
+}
+
+// Unwrap returns the error of the process.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+func (a *Agent) exitError(killed bool) error {
+	if a.waitErr == nil {
+		return nil
+	}
+	return &ExitError{Killed: killed, Stderr: a.stderr.String(), Err: a.waitErr}
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	to io.Writer
+
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if n := len(t.text) - tailSize; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	if t.to != nil {
+		return t.to.Write(p)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\uFFFD"))
+}
