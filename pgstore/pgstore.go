@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/attempt"
 	"github.com/sessionstore/sessionstore/internal/idset"
+	"github.com/sessionstore/sessionstore/internal/pgutil"
 )
 
 // MaxStatementBytes is how many bytes of entries one statement carries at
@@ -57,9 +57,9 @@ type Store struct {
 	db       DB
 	names    names
 	sql      statements
-	inTx     bool          // db is a transaction of the caller
-	single   chan struct{} // not nil: one operation at a time
-	checked  atomic.Bool   // the version of the tables is known to be right
+	inTx     bool        // db is a transaction of the caller
+	single   pgutil.Gate // not nil: one operation at a time
+	checked  atomic.Bool // the version of the tables is known to be right
 	attempts attempt.Tracker[sessionstore.Key, batchID]
 }
 
@@ -96,11 +96,7 @@ func New(db DB, opts *Options) (*Store, error) {
 	}
 	s := &Store{db: db, names: n, sql: newStatements(n)}
 	_, s.inTx = db.(pgx.Tx)
-	_, conn := db.(*pgx.Conn)
-	_, acquired := db.(interface{ Conn() *pgx.Conn }) // such as *pgxpool.Conn
-	if conn || acquired || s.inTx {
-		s.single = make(chan struct{}, 1)
-	}
+	s.single = pgutil.NewGate(db)
 	return s, nil
 }
 
@@ -132,7 +128,7 @@ func (s *Store) appendBatch(ctx context.Context, key sessionstore.Key, batch []s
 	switch {
 	case err == nil:
 		a.Stored()
-	case storedNothing(err):
+	case pgutil.StoredNothing(err):
 		a.NotStored()
 	default:
 		a.Unknown()
@@ -229,19 +225,7 @@ func inTx(ctx context.Context, db DB, f func(tx pgx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	return finish(ctx, tx, func() error { return f(tx) })
-}
-
-// finish runs f and ends the transaction, with a commit if f succeeds.
-func finish(ctx context.Context, tx pgx.Tx, f func() error) error {
-	if err := f(); err != nil {
-		// The connection must come back clean when the context is over, too.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		tx.Rollback(ctx) // what counts is the first error
-		return err
-	}
-	return tx.Commit(ctx)
+	return pgutil.Finish(ctx, tx, func() error { return f(tx) })
 }
 
 // Delete removes a session, or one subpath transcript of it.
@@ -357,12 +341,7 @@ func queryEach(ctx context.Context, db DB, sql string, args []any, each func(pgx
 // sessionLock is the number of the advisory lock of a session. Two sessions
 // with the same number only wait for each other.
 func (s *Store) sessionLock(key sessionstore.Key) int64 {
-	return lockNumber(s.names.transcripts, key.ProjectKey, key.SessionID)
-}
-
-func lockNumber(parts ...string) int64 {
-	id := idset.Of([]byte(strings.Join(parts, "\x00")))
-	return int64(binary.BigEndian.Uint64(id[:8]))
+	return pgutil.LockNumber(s.names.transcripts, key.ProjectKey, key.SessionID)
 }
 
 // wrap says which operation failed.

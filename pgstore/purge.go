@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/pgutil"
 )
 
 // One transaction of Purge deletes at most so many sessions, and entries unless
@@ -93,7 +94,7 @@ func (s *Store) purge(ctx context.Context, b purgeBatch, limit int64) (sessionst
 	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTimeout)
 	defer cancel()
 	var deleted sessionstore.PurgeReport
-	err = finish(lasting, tx, func() (err error) {
+	err = pgutil.Finish(lasting, tx, func() (err error) {
 		if _, err = tx.Exec(ctx, s.sql.lockSessions, b.locks); err == nil {
 			deleted, err = s.purgeLocked(lasting, tx, b, limit)
 		}

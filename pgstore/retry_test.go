@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sessionstore/sessionstore/internal/pgutil"
 )
 
 // Errors are told apart by SQLSTATE and severity, never by their text.
@@ -21,8 +23,8 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		tries   int
 		nothing bool // nothing has been stored for sure
 	}{
-		{"serialization failure", server("ERROR", "40001"), conflictTries, true},
-		{"deadlock", server("ERROR", "40P01"), conflictTries, true},
+		{"serialization failure", server("ERROR", "40001"), pgutil.ConflictTries, true},
+		{"deadlock", server("ERROR", "40P01"), pgutil.ConflictTries, true},
 		{"unique violation", server("ERROR", "23505"), 1, true},
 		{"no such table", server("ERROR", "42P01"), 1, true},
 		{"cancelled by the server", server("ERROR", "57014"), 1, true},
@@ -35,12 +37,12 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		{"time is up", context.DeadlineExceeded, 1, false},
 		{"closed connection", fmt.Errorf("x: %w", pgconn.ErrConnClosed), 1, false},
 		{"no connection", &pgconn.ConnectError{}, 1, true},
-		{"nothing was sent", unsent{}, lostTries, true},
+		{"nothing was sent", unsent{}, pgutil.LostTries, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			wrapped := fmt.Errorf("outer: %w", test.err)
-			require.Equal(t, test.tries, triesFor(wrapped))
-			require.Equal(t, test.nothing, storedNothing(wrapped))
+			require.Equal(t, test.tries, pgutil.TriesFor(wrapped))
+			require.Equal(t, test.nothing, pgutil.StoredNothing(wrapped))
 		})
 	}
 }
@@ -51,7 +53,7 @@ func (unsent) Error() string     { return "nothing was sent" }
 func (unsent) SafeToRetry() bool { return true }
 
 func TestRetriesEnd(t *testing.T) {
-	conflict := &pgconn.PgError{Code: deadlockDetected}
+	conflict := &pgconn.PgError{Code: pgutil.DeadlockDetected}
 	calls := 0
 	op := func() error { calls++; return conflict }
 

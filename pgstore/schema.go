@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/pgutil"
 )
 
 // ErrNotMigrated: the tables are missing, or older than this version of the
@@ -86,16 +87,6 @@ CREATE TABLE IF NOT EXISTS {versions} (
 );
 `
 
-// schemaSQL looks first, because IF NOT EXISTS needs the right to make a schema
-// also when it is there.
-const schemaSQL = `DO ${tag}$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = ${tag}_name${schema}${tag}_name$) THEN
-    CREATE SCHEMA {quoted_schema};
-  END IF;
-END ${tag}$;
-`
-
 const insertVersionSQL = `INSERT INTO {versions} (version, requires) VALUES (%d, %d) ON CONFLICT DO NOTHING;
 `
 
@@ -105,7 +96,7 @@ const insertVersionSQL = `INSERT INTO {versions} (version, requires) VALUES (%d,
 func (s *Store) Schema() string {
 	var b strings.Builder
 	if s.names.schema != "" {
-		b.WriteString(s.names.fill(schemaSQL))
+		b.WriteString(s.names.fill(pgutil.SchemaSQL))
 	}
 	b.WriteString(s.names.fill(versionsSQL))
 	for _, m := range migrations {
@@ -134,12 +125,12 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 func (s *Store) migrateAlone(ctx context.Context) error {
-	leave, err := s.alone(ctx)
+	leave, err := s.single.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return s.retryFor(ctx, migrateTriesFor, func() error {
+	return pgutil.Retry(ctx, s.inTx, pgutil.MigrateTriesFor, func() error {
 		stored, err := s.storedVersion(ctx, s.db)
 		if err != nil || stored >= SchemaVersion {
 			return err
@@ -148,33 +139,12 @@ func (s *Store) migrateAlone(ctx context.Context) error {
 	})
 }
 
-// migrateTriesFor is triesFor for Migrate. SQL of Schema that runs meanwhile
-// takes no lock; what it has just made is found by the next try.
-func migrateTriesFor(err error) int {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		switch pgErr.Code {
-		case duplicateSchema, duplicateTable, duplicateObject:
-			return conflictTries
-		case uniqueViolation:
-			if strings.HasPrefix(pgErr.TableName, "pg_") {
-				return conflictTries
-			}
-		}
-	}
-	return triesFor(err)
-}
-
-// migrationLock is one number for all prefixes and schemas of a database: two
-// migrations may have to make the same schema.
-var migrationLock = lockNumber("migrate")
-
 func (s *Store) migrate(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, s.sql.lockSession, migrationLock); err != nil {
+	if _, err := tx.Exec(ctx, s.sql.lockSession, pgutil.MigrationLock); err != nil {
 		return err
 	}
 	if s.names.schema != "" {
-		if _, err := tx.Exec(ctx, s.names.fill(schemaSQL)); err != nil {
+		if _, err := tx.Exec(ctx, s.names.fill(pgutil.SchemaSQL)); err != nil {
 			return err
 		}
 	}
@@ -270,7 +240,7 @@ func (s *Store) explain(err error) error {
 		return err
 	}
 	switch pgErr.Code {
-	case undefinedTable, undefinedColumn, invalidSchemaName:
+	case pgutil.UndefinedTable, pgutil.UndefinedColumn, pgutil.InvalidSchemaName:
 		return fmt.Errorf("%w: %w", ErrNotMigrated, err)
 	}
 	return err
@@ -279,7 +249,7 @@ func (s *Store) explain(err error) error {
 // explainMigrate adds what to do when there is no schema to make tables in.
 func (s *Store) explainMigrate(err error) error {
 	var pgErr *pgconn.PgError
-	if s.names.schema == "" && errors.As(err, &pgErr) && pgErr.Code == invalidSchemaName {
+	if s.names.schema == "" && errors.As(err, &pgErr) && pgErr.Code == pgutil.InvalidSchemaName {
 		return fmt.Errorf("no schema of the search_path exists; set Options.Schema: %w", err)
 	}
 	return err

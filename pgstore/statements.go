@@ -1,12 +1,11 @@
 package pgstore
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sessionstore/sessionstore/internal/pgutil"
 )
 
 // names are the quoted names of the tables.
@@ -19,40 +18,18 @@ type names struct {
 	tag         string // begins the tags of dollar quotes; in none of the names
 }
 
-// maxIdentifier is the length at which PostgreSQL cuts a name, silently.
-const maxIdentifier = 63
-
 func newNames(o Options) (names, error) {
 	n := names{schema: o.Schema}
-	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
-	table := func(name string) string {
-		if o.Schema == "" {
-			return quote(o.TablePrefix + name)
-		}
-		return quote(o.Schema) + "." + quote(o.TablePrefix+name)
-	}
+	table := func(name string) string { return pgutil.Quote(o.Schema, o.TablePrefix+name) }
 	n.transcripts, n.entries, n.versions = table("transcripts"), table("entries"), table("versions")
-	n.mainIndex = quote(o.TablePrefix + "main_transcripts")
+	n.mainIndex = pgutil.Quote("", o.TablePrefix+"main_transcripts")
 	for field, name := range map[string]string{"Schema": o.Schema, "TablePrefix": o.TablePrefix + "main_transcripts"} {
-		if len(name) > maxIdentifier {
-			return n, fmt.Errorf("name of %d bytes from Options.%s, the limit is %d", len(name), field, maxIdentifier)
-		}
-		if strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
-			return n, fmt.Errorf("name from Options.%s is not valid UTF-8 or holds a NUL byte", field)
+		if err := pgutil.CheckName(field, name); err != nil {
+			return n, err
 		}
 	}
-	n.tag = absentTag(o.Schema + " " + o.TablePrefix)
+	n.tag = pgutil.AbsentTag(o.Schema + " " + o.TablePrefix)
 	return n, nil
-}
-
-// absentTag returns a tag for dollar quotes around text that may hold the names.
-// Unlike other quotes these mean the same under all settings of the server.
-func absentTag(names string) string {
-	tag := "body"
-	for i := 0; strings.Contains(names, tag); i++ {
-		tag = "body" + strconv.Itoa(i)
-	}
-	return tag
 }
 
 // fill puts the names into the text of a statement, in one pass: what looks like
@@ -90,7 +67,7 @@ func newStatements(n names) statements {
 		listProjects:      n.fill(listProjectsSQL),
 		listSubkeys:       n.fill(`SELECT subpath FROM {transcripts} WHERE project = $1 AND session = $2 AND subpath <> '' ORDER BY subpath`),
 		listOrphans:       n.fill(listOrphansSQL),
-		lockSession:       `SELECT pg_advisory_xact_lock($1)`,
+		lockSession:       pgutil.AdvisoryLock,
 		deleteEntries:     n.fill(`DELETE FROM {entries} WHERE transcript IN (SELECT id FROM {transcripts} WHERE ` + keyOrSession + `)`),
 		deleteTranscripts: n.fill(`DELETE FROM {transcripts} WHERE ` + keyOrSession),
 		purgeable:         n.fill(purgeableSQL),

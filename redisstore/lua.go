@@ -2,7 +2,8 @@ package redisstore
 
 import (
 	_ "embed"
-	"strings"
+
+	"github.com/sessionstore/sessionstore/internal/redisutil"
 )
 
 // The steps that must be atomic. They are sent as text each time: a script that
@@ -24,27 +25,11 @@ var (
 	//go:embed lua/confirm.lua
 	confirmSource string
 
-	appendScript  = minify(appendSource)
-	carryScript   = minify(pushSource + appendSource)
-	deleteScript  = minify(deleteSource)
-	noteScript    = minify(noteSource)
-	forgetScript  = minify(forgetSource)
-	foldScript    = minify(foldSource)
-	confirmScript = minify(confirmSource)
+	appendScript  = redisutil.Minify(appendSource)
+	carryScript   = redisutil.Minify(pushSource + appendSource)
+	deleteScript  = redisutil.Minify(deleteSource)
+	noteScript    = redisutil.Minify(noteSource)
+	forgetScript  = redisutil.Minify(forgetSource)
+	foldScript    = redisutil.Minify(foldSource)
+	confirmScript = redisutil.Minify(confirmSource)
 )
-
-// minify takes out comments and blanks: the server hashes the text of a script
-// at every call. No string in the scripts has "--" or one of these pairs.
-func minify(source string) string {
-	blanks := strings.NewReplacer(" = ", "=", " == ", "==", " ~= ", "~=", " + ", "+", " - ", "-", " * ", "*",
-		" .. ", "..", ", ", ",", "{ ", "{", " }", "}", " < ", "<", " > ", ">")
-	var b strings.Builder
-	for line := range strings.Lines(source) {
-		line, _, _ = strings.Cut(line, "--")
-		if line = strings.TrimSpace(line); line != "" {
-			b.WriteString(blanks.Replace(line))
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
-}

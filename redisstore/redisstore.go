@@ -12,6 +12,7 @@ import (
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/attempt"
+	"github.com/sessionstore/sessionstore/internal/redisutil"
 )
 
 // Options of [New]. The zero value is fine.
@@ -105,14 +106,8 @@ func New(client redis.UniversalClient, options *Options) (*Store, error) {
 }
 
 func (o Options) check(client redis.UniversalClient) error {
-	switch c := client.(type) {
-	case nil:
-		return errors.New("the client is nil")
-	case *redis.ClusterClient:
-		// A replica may not have yet what Append has stored.
-		if opts := c.Options(); opts.ReadOnly || opts.RouteByLatency || opts.RouteRandomly {
-			return errors.New("the client reads from replicas; ReadOnly, RouteByLatency and RouteRandomly must be off")
-		}
+	if err := redisutil.CheckClient(client); err != nil {
+		return err
 	}
 	switch {
 	case strings.ContainsAny(o.Prefix, "{}"):
