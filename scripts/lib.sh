@@ -58,7 +58,7 @@ list_tests() {
 borrowed=()
 borrow_services() {
   local name
-  for name in redis redis-cluster postgres pgbouncer s3; do
+  for name in redis redis-cluster postgres pgbouncer s3 s3-rclone; do
     "$root/scripts/services" status "$name" >/dev/null 2>&1 || borrowed+=("$name")
   done
   "$root/scripts/services" start

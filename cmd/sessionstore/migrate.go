@@ -45,18 +45,5 @@ func (a *app) migrate(ctx context.Context, printSQL bool) (err error) {
 		kind, _, _ := cutScheme(h.name)
 		return usagef("%s has no tables: %s stores need no migration", h.name, kind)
 	}
-	if printSQL {
-		a.printf("%s", m.Schema())
-		return nil
-	}
-	if err := m.Migrate(ctx); err != nil {
-		return err
-	}
-	if a.json {
-		return a.printJSON(struct {
-			Migrated bool `json:"migrated"`
-		}{true})
-	}
-	a.printf("the tables of %s are up to date\n", oneLine(h.name))
-	return nil
+	return a.runMigration(ctx, m, h.name, printSQL)
 }

@@ -29,6 +29,7 @@ var schemes = []scheme{
 	{"mem", "mem:", openMem},
 	{"postgres", "postgres://…", openPostgres},
 	{"postgresql", "postgresql://…", openPostgres},
+	{"s3", "s3://…", openS3},
 	redisScheme("redis", ""),
 	redisScheme("rediss", ""),
 	redisScheme("redis", "-cluster"),

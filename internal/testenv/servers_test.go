@@ -135,8 +135,11 @@ func postgresUntilReady(t *testing.T, in *bufio.Reader) (column string) {
 	}
 }
 
-func TestS3KeepsAnObject(t *testing.T) {
-	s := S3(t)
+func TestS3KeepsAnObject(t *testing.T)       { s3KeepsAnObject(t, S3(t)) }
+func TestS3RcloneKeepsAnObject(t *testing.T) { s3KeepsAnObject(t, S3Rclone(t)) }
+
+func s3KeepsAnObject(t *testing.T, s S3Server) {
+	t.Helper()
 	bucket := "/testenv-" + strings.ToLower(rand.Text())
 	s.do(t, "PUT", bucket, "", "", 200)
 	t.Cleanup(func() {
@@ -153,8 +156,11 @@ func TestS3KeepsAnObject(t *testing.T) {
 	}
 }
 
-func TestS3RefusesAWrongKey(t *testing.T) {
-	s := S3(t)
+func TestS3RefusesAWrongKey(t *testing.T)       { s3RefusesAWrongKey(t, S3(t)) }
+func TestS3RcloneRefusesAWrongKey(t *testing.T) { s3RefusesAWrongKey(t, S3Rclone(t)) }
+
+func s3RefusesAWrongKey(t *testing.T, s S3Server) {
+	t.Helper()
 	s.SecretKey += "x"
 	got := s.do(t, "GET", "/", "", "", 403)
 	if !strings.Contains(got, "SignatureDoesNotMatch") {

@@ -3,7 +3,7 @@
 //
 // Each address comes from an environment variable (SESSIONSTORE_TEST_REDIS,
 // _REDIS_CLUSTER, _POSTGRES, _PGBOUNCER, _S3_ENDPOINT, _S3_REGION, _S3_ACCESS_KEY,
-// _S3_SECRET_KEY), else from the file .testenv at the module root, which
+// _S3_SECRET_KEY, the same four with _S3_RCLONE), else from the file .testenv at the module root, which
 // "./scripts/services start" writes.
 //
 // A test whose server is named nowhere is skipped, with a sentence that says
@@ -79,13 +79,26 @@ func PgBouncer(t testing.TB) string {
 // S3 returns an S3 server.
 func S3(t testing.TB) S3Server {
 	t.Helper()
-	v := need(t, "S3 server", "S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY", "S3_SECRET_KEY")
-	addr, ok := hostPort(v["S3_ENDPOINT"])
+	return s3Server(t, "S3 server", "S3")
+}
+
+// S3Rclone returns an S3 server of another kind. It keeps the metadata of
+// objects in memory only, and has no conditional writes.
+func S3Rclone(t testing.TB) S3Server {
+	t.Helper()
+	return s3Server(t, "S3 server of rclone", "S3_RCLONE")
+}
+
+func s3Server(t testing.TB, what, name string) S3Server {
+	t.Helper()
+	names := []string{name + "_ENDPOINT", name + "_REGION", name + "_ACCESS_KEY", name + "_SECRET_KEY"}
+	v := need(t, what, names...)
+	addr, ok := hostPort(v[names[0]])
 	if !ok {
-		t.Fatalf("testenv: S3 server: endpoint %q is not a URL", v["S3_ENDPOINT"])
+		t.Fatalf("testenv: %s: endpoint %q is not a URL", what, v[names[0]])
 	}
-	mustAnswer(t, "S3 server", addr)
-	return S3Server{v["S3_ENDPOINT"], v["S3_REGION"], v["S3_ACCESS_KEY"], v["S3_SECRET_KEY"]}
+	mustAnswer(t, what, addr)
+	return S3Server{v[names[0]], v[names[1]], v[names[2]], v[names[3]]}
 }
 
 // need returns the settings of one server, or ends the test.
