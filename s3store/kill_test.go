@@ -69,6 +69,12 @@ func (m *mortal) kill() {
 	m.process.Wait()
 }
 
+// await returns when the server is not down.
+func (m *mortal) await() {
+	m.up.RLock()
+	defer m.up.RUnlock()
+}
+
 func TestServerIsKilledAmidAppends(t *testing.T) {
 	m := newMortal(t)
 	client := backend{server: m.S3Server}.client(t, newWire(t))
@@ -92,8 +98,7 @@ func TestServerIsKilledAmidAppends(t *testing.T) {
 		wg.Go(func() {
 			for n := range batches {
 				for s.Append(t.Context(), fakeKey, entries(w, n)) != nil { // as often as it takes
-					m.up.RLock()
-					m.up.RUnlock()
+					m.await()
 				}
 				stored.Add(1)
 				select {

@@ -3,6 +3,7 @@ package mems3
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,7 +44,11 @@ type bucket struct {
 
 func newBucket(tb testing.TB) bucket {
 	tb.Helper()
-	server := testenv.S3(tb)
+	return newBucketOn(tb, testenv.S3(tb))
+}
+
+func newBucketOn(tb testing.TB, server testenv.S3Server) bucket {
+	tb.Helper()
 	b := bucket{newClient(tb, server.Endpoint, server.Region, server.AccessKey, server.SecretKey), "mems3-" + strings.ToLower(rand.Text())}
 	ctx := context.Background()
 	_, err := b.client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &b.name})
@@ -117,3 +122,14 @@ func harness(newBucket func(tb testing.TB) bucket) memorytest.Harness {
 }
 
 func TestConformance(t *testing.T) { memorytest.Run(t, harness(newBucket)) }
+
+// rclone heeds no conditions, so its users are told.
+func TestARealServerThatIgnoresConditionsIsRefused(t *testing.T) {
+	b := newBucketOn(t, testenv.S3Rclone(t))
+	s, err := New(b.client, b.name, "scope", nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Write(t.Context(), "/memories/f", nil, "", memory.Limits{}), errors.ErrUnsupported)
+	list, err := s.List(t.Context(), memory.Root)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
