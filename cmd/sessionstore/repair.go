@@ -18,7 +18,7 @@ type repairer interface {
 func newRepair(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair [PROJECT|DIR]",
-		Short: "Rebuild the indexes of a Redis store from its data",
+		Short: "Rebuild the indexes of a Redis or S3 store from its data",
 		Long: `Rebuild the index of a project, or without an argument those of all projects,
 from the data of a Redis store. Use it when an index was lost. It looks at all
 keys of the server, a few at a time, and blocks nobody. Transcripts of which a
