@@ -35,8 +35,8 @@ type Store interface {
 
 	// Read returns a file, byte for byte as it was written. There is none:
 	// ErrNotFound, for a directory too. It is longer than max bytes:
-	// ErrTooLarge, without reading it whole; a max of 0 is no limit. Reading
-	// counts as use. An outage is never ErrNotFound.
+	// ErrTooLarge; a max of 0 is no limit. Reading counts as use. An outage is
+	// never ErrNotFound.
 	Read(ctx context.Context, path string, max int64) (File, error)
 
 	// Write stores a file whole, or fails and leaves what was there.
