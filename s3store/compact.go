@@ -3,6 +3,7 @@ package s3store
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -168,6 +169,9 @@ func (s *Store) compact(ctx context.Context, st *state, atLeast int) (changed bo
 	if err := job.deleteCovered(); err != nil {
 		return false, err
 	}
+	if err := job.mergeOverlapping(); err != nil {
+		return job.changed, err
+	}
 	runs := [][]object{job.tail()}
 	if atLeast == 2 {
 		runs = job.allRuns()
@@ -177,7 +181,7 @@ func (s *Store) compact(ctx context.Context, st *state, atLeast int) (changed bo
 			continue
 		}
 		for _, batch := range batches(run) {
-			if err := job.merge(batch); err != nil {
+			if err := job.merge(batch, closedSize); err != nil {
 				return job.changed, err
 			}
 		}
@@ -295,15 +299,16 @@ func batches(run []object) (all [][]object) {
 	return append(all, run[begin:])
 }
 
-// merge puts a batch together, into as few objects as may be.
-func (j *compaction) merge(batch []object) error {
+// merge puts a batch together, into as few objects as may be, of about the size
+// full.
+func (j *compaction) merge(batch []object, full int64) error {
 	var sources []mergeSource
 	for _, o := range batch {
 		// Tables that cannot be read show when the object is fetched.
 		segs, _ := segmentsOf(o.name, j.st.compaction.tables[o.name].text)
 		sources = append(sources, mergeSource{object: o, content: content{segs: segs}})
 	}
-	for _, group := range groups(sources) {
+	for _, group := range groups(sources, full) {
 		if len(group) < 2 {
 			continue
 		}
@@ -319,6 +324,50 @@ func (j *compaction) merge(batch []object) error {
 		}
 	}
 	return nil
+}
+
+// mergeOverlapping puts objects together that share segments although neither
+// covers the other, also when they are closed: two hosts have compacted at once.
+// Readers don't mind, but software that only knows parts would read the shared
+// ones twice.
+func (j *compaction) mergeOverlapping() error {
+	for i := 0; i+1 < len(j.objects); i++ {
+		for k := i + 1; k < len(j.objects); k++ {
+			first, second := j.objects[i], j.objects[k]
+			if second.name.ms > j.st.compaction.tables[first.name].lastMS {
+				break // sorted by first segments
+			}
+			if !j.share(first, second) {
+				continue
+			}
+			before := len(j.objects)
+			if err := j.merge([]object{first, second}, math.MaxInt64); err != nil {
+				return err
+			}
+			if len(j.objects) != before {
+				i = -1 // look again: what was made may share more
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// share reports whether two objects hold a segment in common.
+func (j *compaction) share(a, b object) bool {
+	tables := j.st.compaction.tables
+	if tables[a.name].text == "" || tables[b.name].text == "" {
+		return false
+	}
+	segs, err1 := decodeTable(tables[a.name].text)
+	others, err2 := decodeTable(tables[b.name].text)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	return slices.ContainsFunc(segs, func(s segment) bool {
+		_, found := slices.BinarySearchFunc(others, s, func(x, y segment) int { return x.name.compare(y.name) })
+		return found
+	})
 }
 
 // mergeSource is an object that goes into another.
@@ -341,10 +390,10 @@ func (j *compaction) fetch(group []mergeSource) error {
 
 // groups decides which objects become one. Each goes into a group as a whole,
 // so that the group covers it.
-func groups(sources []mergeSource) (all [][]mergeSource) {
+func groups(sources []mergeSource, full int64) (all [][]mergeSource) {
 	begin, size := 0, int64(0)
 	for i, src := range sources {
-		if size >= closedSize || i > begin && !fitsTable(sources[begin:i+1]) {
+		if size >= full || i > begin && !fitsTable(sources[begin:i+1]) {
 			all = append(all, sources[begin:i])
 			begin, size = i, 0
 		}

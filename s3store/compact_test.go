@@ -167,6 +167,37 @@ func TestLeftoversOfAnyKind(t *testing.T) {
 	}
 }
 
+// Two hosts that compact at once may leave two full objects that share parts.
+func TestFullObjectsThatSharePartsBecomeOne(t *testing.T) {
+	b := newBucket(t)
+	s := b.store(t, manual)
+	filler := strings.Repeat("x", 3<<20)
+	for n := range 5 {
+		require.NoError(t, s.Append(t.Context(), testKey, []sessionstore.Entry{entryOf(`{"n":%d,"f":%q}`, n, filler)}))
+	}
+	want := load(t, s, testKey)
+	parts := partsOf(t, s, testKey)
+	for i, from := range []int{0, 1} {
+		var body []byte
+		var segs []segment
+		for n := from; n < from+3; n++ {
+			body = append(append(body, want[n]...), '\n')
+			segs = append(segs, segment{parts[n].name, 1})
+		}
+		name := partName{parts[from].name.ms, uint32(0xaaaaa0 + i)}
+		require.NoError(t, s.putPart(t.Context(), s.dir(testKey)+name.String(), body, encodeTable(segs)))
+	}
+	for _, p := range parts[:4] {
+		require.NoError(t, s.deleteAll(t.Context(), []string{s.dir(testKey) + p.name.String()}))
+	}
+	require.Equal(t, want, load(t, b.store(t, manual), testKey))
+
+	other := b.store(t, manual)
+	require.NoError(t, other.Compact(t.Context(), testKey))
+	require.Equal(t, want, load(t, other, testKey))
+	require.Equal(t, want, concatenated(t, s, testKey), "as the reference adapters read it")
+}
+
 func TestPartThatLandsBetweenCompactedOnes(t *testing.T) {
 	b := newBucket(t)
 	s := b.store(t, manual)
@@ -245,6 +276,7 @@ func TestCompactionWhileOthersWriteAndRead(t *testing.T) {
 		s := b.store(t, Options{CompactAfter: 3})
 		s.timing.compactEvery = 0
 		wg.Go(func() {
+			defer s.Close() // ends its compaction, too
 			for n := range rounds {
 				err := s.Append(context.Background(), testKey, []sessionstore.Entry{
 					entryOf(`{"w":%d,"n":%d}`, w, n), entryOf(`{"w":%d,"n":%d,"uuid":"%d-%d"}`, w, n, w, n),
