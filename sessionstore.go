@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sessionstore/sessionstore/internal/attempt"
 )
 
 // SessionStore keeps transcripts. All methods are safe for concurrent use.
@@ -33,7 +35,8 @@ type SessionStore interface {
 	//
 	// A batch that is appended again after Append failed is stored once,
 	// entries without uuid included, whether or not the first attempt landed.
-	// A writer that goes on to another batch has given the failed one up.
+	// A writer that goes on to another batch has given the failed one up. With
+	// a context of [WithNewBatch] a batch is another one whatever it holds.
 	//
 	// Several writers on one key lose nothing, batches are not interleaved,
 	// and each writer's own order is kept. A handle that has loaded a
@@ -50,6 +53,17 @@ type SessionStore interface {
 	// "unknown" and never a shorter transcript. The result is the caller's own.
 	Load(ctx context.Context, key Key) ([]Entry, error)
 }
+
+// WithNewBatch returns a context for an Append that repeats no earlier one,
+// even if its entries are equal to those of a batch that failed. Most writers
+// don't need it: they try a batch again until it is stored, or go on to another
+// one. It is for a writer that has found out otherwise whether the failed batch
+// landed. Such a batch is tried again without it.
+func WithNewBatch(ctx context.Context) context.Context { return attempt.WithNewBatch(ctx) }
+
+// IsNewBatch reports whether ctx comes from [WithNewBatch], for stores that
+// recognise retries by their content.
+func IsNewBatch(ctx context.Context) bool { return attempt.IsNewBatch(ctx) }
 
 // SessionLister is implemented by stores that can list the sessions of a
 // project. Use [ListSessions] to call it.

@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"slices"
+
+	"github.com/sessionstore/sessionstore"
 )
 
 const retriedSentence = "A batch that is appended again after Append failed is stored once, entries without uuid included, whether or not the first attempt landed."
@@ -115,6 +117,21 @@ var lostReplyCases = []testCase{
 			c.append(c.key, title("a"))
 			c.append(c.key, title("a"))
 			c.wantLoad(c.key, title("a"), title("a"))
+		},
+	},
+	{
+		name:     "LostReply/DeclaredNew",
+		contract: "A batch appended with a context of `WithNewBatch` repeats nothing: it is stored even if an equal batch failed before.",
+		needs:    LostReply,
+		run: func(c *env) {
+			c.appendLost(c.key, title("a"))
+			before := len(c.load(c.key)) // the first one may have landed
+			if err := c.store.Append(sessionstore.WithNewBatch(c.Context()), c.key, []entry{title("a")}); err != nil {
+				c.Fatalf("Append(%v) = %v, want nil", c.key, err)
+			}
+			if got := c.load(c.key); len(got) != before+1 {
+				c.Errorf("Load(%v) = %s, want %d entries", c.key, brief(got), before+1)
+			}
 		},
 	},
 	{

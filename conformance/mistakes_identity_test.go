@@ -114,7 +114,7 @@ var identityMistakes = []mistake{
 	{name: "drops equal entries", want: []string{
 		"Identity/EqualWithoutUUID", "Identity/EqualWithoutUUIDInBatch", "Identity/Empty", "Identity/NotString",
 		"Identity/Nested", "Identity/OtherFields", "LostReply/Mixed", "LostReply/EqualInBatch",
-		"LostReply/NewBatchAfterwards", "Handover/EqualWithoutUUID", "Size/HugeBatch", "Size/ManyBatches",
+		"LostReply/NewBatchAfterwards", "LostReply/DeclaredNew", "Handover/EqualWithoutUUID", "Size/HugeBatch", "Size/ManyBatches",
 		"Metadata/Main", "ListSessions/AppendMovesTime",
 	}, make: identify(func(e entry) string {
 		if id := e.UUID(); id != "" {
@@ -293,7 +293,7 @@ var retryMistakes = []mistake{
 	{name: "knows the retry by its memory", want: []string{"LostReply/EqualBytes", "LostReply/*?"}, make: func(s *testStore) {
 		s.digest = func(entries []entry) [32]byte { return digest([]entry{entry(fmt.Sprintf("%p", entries))}) }
 	}},
-	{name: "drops equal entries of a retry", want: []string{"LostReply/EqualInBatch"}, make: around(
+	{name: "drops equal entries of a retry", want: []string{"LostReply/EqualInBatch", "LostReply/DeclaredNew"}, make: around(
 		func(s *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
 			again := s.landed(k, entries)
 			err := next(ctx, k, entries)
@@ -342,6 +342,13 @@ var retryMistakes = []mistake{
 			}
 			return err
 		})},
+	{name: "takes a new batch for a retry", want: []string{"LostReply/DeclaredNew"}, make: around(
+		func(s *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
+			if sessionstore.IsNewBatch(ctx) {
+				ctx = context.TODO()
+			}
+			return next(ctx, k, entries)
+		})},
 	{name: "forgets all keys at once", want: []string{"LostReply/OtherKeyBetween"}, make: around(
 		func(s *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
 			err := next(ctx, k, entries)
@@ -389,7 +396,7 @@ var retryMistakes = []mistake{
 			return got
 		})(s)
 	}},
-	{name: "believes what has landed to be there", want: []string{"LostReply/DeletedBetween"}, make: around(
+	{name: "believes what has landed to be there", want: []string{"LostReply/DeletedBetween", "LostReply/DeclaredNew"}, make: around(
 		func(s *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
 			if s.landed(k, entries) && !s.lose.Load() && ctx.Err() == nil {
 				s.forget(k)

@@ -178,7 +178,7 @@ func (s *testStore) doAppend(ctx context.Context, k key, entries []entry) error 
 	if ok || lost {
 		d = s.digest(entries)
 	}
-	if !ok || p.digest != d {
+	if !ok || p.digest != d || sessionstore.IsNewBatch(ctx) {
 		p = pendingBatch{d, s.disk.newAttempt()}
 	}
 	delete(s.pending, k)

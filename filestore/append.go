@@ -33,7 +33,7 @@ func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sess
 	for i, c := range batch {
 		lines[i] = c.Line
 	}
-	a := appendOp{s: s, key: key, place: placeOf(key), batch: batch, try: s.attempts.Begin(key, lines)}
+	a := appendOp{s: s, key: key, place: placeOf(key), batch: batch, try: s.attempts.Begin(ctx, key, lines)}
 	err = a.run(ctx)
 	switch {
 	case err == nil:

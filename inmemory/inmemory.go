@@ -90,7 +90,7 @@ func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sess
 	for i, c := range batch {
 		lines[i] = c.Line
 	}
-	a := s.attempts.Begin(key, lines)
+	a := s.attempts.Begin(ctx, key, lines)
 	a.State = s.store(key, batch, a.State)
 	if s.AfterAppend != nil {
 		if err := s.AfterAppend(ctx, key); err != nil {

@@ -119,7 +119,7 @@ func (s *Store) appendBatch(ctx context.Context, key sessionstore.Key, batch []s
 	for i, c := range batch {
 		lines[i] = c.Line
 	}
-	a := s.attempts.Begin(key, lines)
+	a := s.attempts.Begin(ctx, key, lines)
 	if !a.Repeated {
 		rand.Read(a.State[:])
 	}

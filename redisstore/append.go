@@ -100,7 +100,7 @@ func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sess
 	for i, c := range checked {
 		lines[i] = c.Line
 	}
-	a := s.attempts.Begin(key, lines)
+	a := s.attempts.Begin(ctx, key, lines)
 	if !a.Repeated {
 		_, _ = rand.Read(a.State[:]) // never fails
 	}

@@ -36,7 +36,7 @@ func (s *Store) append(ctx context.Context, key sessionstore.Key, checked []sess
 	for i := range checked {
 		batch[i] = checked[i].Line
 	}
-	a := s.attempts.Begin(key, batch)
+	a := s.attempts.Begin(ctx, key, batch)
 	if !a.Repeated {
 		name, err := st.nextName(s.timing.now())
 		if err != nil {

@@ -211,9 +211,23 @@ func (r *reader) openNext() error {
 	if r.onObject != nil {
 		r.onObject(f.name)
 	}
+	if len(r.opened) == 1 {
+		r.expect(f)
+	}
 	src := &source{f, f.content.segs}
 	r.open = append(r.open, src)
 	return r.skip(src, r.segment)
+}
+
+// expect makes room for the ids of a transcript whose other objects are like
+// the first one. A set that grows costs as much as all else that is done here.
+func (r *reader) expect(first *fetch) {
+	total := first.size
+	for _, o := range r.pending {
+		total += o.size
+	}
+	const atMost = 1 << 16
+	r.seen.Grow(int(min(total*int64(len(first.content.lines))/max(first.size, 1), atMost)))
 }
 
 // emit yields the segment from one of the objects that hold it, and passes over

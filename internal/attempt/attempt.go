@@ -9,6 +9,7 @@
 package attempt
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"sync"
@@ -17,6 +18,16 @@ import (
 // maxPending is how many attempts of unknown outcome are remembered for one
 // key. Writers that share a key retry soon; older ones have been given up.
 const maxPending = 1024
+
+type newBatch struct{}
+
+// WithNewBatch returns a context whose appends repeat no attempt.
+func WithNewBatch(ctx context.Context) context.Context {
+	return context.WithValue(ctx, newBatch{}, true)
+}
+
+// IsNewBatch reports whether ctx comes from WithNewBatch.
+func IsNewBatch(ctx context.Context) bool { return ctx.Value(newBatch{}) != nil }
 
 // Tracker remembers attempts of unknown outcome. K is the key of a transcript,
 // S is what a store needs to repeat an attempt, such as a random identity or
@@ -56,8 +67,9 @@ type Attempt[K comparable, S any] struct {
 }
 
 // Begin starts an attempt. The batch must not change until the attempt has
-// ended.
-func (t *Tracker[K, S]) Begin(key K, batch [][]byte) *Attempt[K, S] {
+// ended. With a context of [WithNewBatch] an attempt of the same content that
+// came before is given up.
+func (t *Tracker[K, S]) Begin(ctx context.Context, key K, batch [][]byte) *Attempt[K, S] {
 	a := &Attempt[K, S]{tracker: t, key: key, batch: batch}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +88,9 @@ func (t *Tracker[K, S]) Begin(key K, batch [][]byte) *Attempt[K, S] {
 		a.hash()
 		for i, p := range ks.pending {
 			if p.digest == a.digest {
-				a.Repeated, a.State = true, p.state
+				if !IsNewBatch(ctx) {
+					a.Repeated, a.State = true, p.state
+				}
 				ks.pending = append(ks.pending[:i], ks.pending[i+1:]...)
 				break
 			}

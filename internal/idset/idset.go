@@ -18,6 +18,13 @@ func Of(uuid []byte) ID {
 // Set is a set of uuids. The zero value is empty and ready to use.
 type Set struct{ m map[ID]struct{} }
 
+// Grow makes room for n IDs in a set that is empty.
+func (s *Set) Grow(n int) {
+	if s.m == nil {
+		s.m = make(map[ID]struct{}, n)
+	}
+}
+
 // Add adds an ID and reports whether it was new.
 func (s *Set) Add(id ID) bool {
 	if _, ok := s.m[id]; ok {
