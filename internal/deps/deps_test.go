@@ -22,7 +22,7 @@ var rooms = map[string]struct{ inside, foreign []string }{
 	"conformance":        {inside: []string{"", "internal/"}},
 	"internal/attempt":   {},
 	"internal/osdir":     {},
-	"internal/pgutil":    {foreign: []string{"github.com/jackc/", "golang.org/x/"}},
+	"internal/pgutil":    {inside: []string{"internal/idset"}, foreign: []string{"github.com/jackc/", "golang.org/x/"}},
 	"internal/redisutil": {inside: []string{"internal/keyenc"}, foreign: []string{"github.com/redis/go-redis/", "github.com/cespare/xxhash/", "go.uber.org/atomic"}},
 	"internal/s3util":    {inside: []string{"internal/keyenc"}, foreign: []string{"github.com/aws/"}},
 	"internal/s3fake":    {foreign: []string{"github.com/aws/"}},
