@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/jsonscan"
 	"github.com/sessionstore/sessionstore/mirror"
 	"github.com/sessionstore/sessionstore/resume"
 )
@@ -41,10 +42,13 @@ type Agent struct {
 	idMu sync.Mutex
 	id   string
 
-	ctx     context.Context // until the process has ended
-	end     context.CancelFunc
-	exited  chan struct{}
-	waitErr error // once exited is closed
+	ctx    context.Context // of questions: until the process has ended, or Close
+	end    context.CancelFunc
+	exited chan struct{}
+
+	procMu  sync.Mutex
+	reaped  bool // the process's number may be another one's by now
+	waitErr error
 
 	closing sync.Once
 	closed  error
@@ -69,7 +73,7 @@ func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (
 	if opts.Grace <= 0 {
 		opts.Grace = DefaultGrace
 	}
-	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr}}
+	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr, done: make(chan struct{})}}
 	keep := opts.Session.KeepOnMirrorLoss
 	opts.Session.KeepOnMirrorLoss = func() bool {
 		return a.mirror != nil && a.mirror.Failed() || keep != nil && keep()
@@ -100,70 +104,6 @@ func (a *Agent) start(store sessionstore.SessionStore) (err error) {
 		return errors.Join(err, a.mirror.Close(context.Background())) // it is empty
 	}
 	return nil
-}
-
-// run starts the process. Its output is a pipe of ours, so that it can be read
-// after the process has ended.
-func (a *Agent) run() error {
-	command := a.opts.Command
-	a.cmd = exec.Command(command[0], append(command[1:len(command):len(command)], Args(a.session, a.opts.Args...)...)...)
-	a.cmd.Dir = a.opts.Session.Dir
-	a.cmd.Env = entrypoint(a.session.Env())
-	a.cmd.Stderr = a.stderr
-	a.cmd.WaitDelay = lingering
-	ownGroup(a.cmd)
-	stdin, err := a.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	a.cmd.Stdout = w
-	err = a.cmd.Start()
-	w.Close()
-	if err != nil {
-		out.Close()
-		return err
-	}
-	a.stdin, a.stdout = stdin, out
-	a.lines = bufio.NewReaderSize(a.mirror.Reader(output{out, a.exited}), 64<<10)
-	a.ctx, a.end = context.WithCancel(context.Background())
-	go a.wait()
-	return nil
-}
-
-// lingering is how long the output may stay open and silent after the process
-// has ended: what the agent has started may have it too.
-var lingering = 2 * time.Second
-
-func (a *Agent) wait() {
-	err := a.cmd.Wait()
-	if !errors.Is(err, exec.ErrWaitDelay) { // that is somebody else's stderr
-		a.waitErr = err
-	}
-	a.end()
-	close(a.exited)
-	if a.stdout.SetReadDeadline(time.Now().Add(lingering)) != nil { // not on this system
-		time.AfterFunc(a.opts.Grace, func() { a.stdout.Close() })
-	}
-}
-
-// output is the agent's output. When the agent has ended it ends as soon as
-// nothing comes any more, but not because the store is slow.
-type output struct {
-	file   *os.File
-	exited <-chan struct{}
-}
-
-func (o output) Read(p []byte) (int, error) {
-	select {
-	case <-o.exited:
-		_ = o.file.SetReadDeadline(time.Now().Add(lingering))
-	default:
-	}
-	return o.file.Read(p)
 }
 
 // entrypoint names the caller, unless the host has done so.
@@ -203,12 +143,24 @@ func (a *Agent) Prompt(text string) error {
 	return a.Send(line)
 }
 
-// Send gives the agent a line of JSON.
-func (a *Agent) Send(line []byte) error {
+// Send gives the agent one JSON object as a line. Line breaks between its
+// members are taken out. Anything else is an error and is not sent.
+func (a *Agent) Send(object []byte) error {
+	if err := jsonscan.Object(object, nil); err != nil {
+		return fmt.Errorf("host: send: not one JSON object: %w", err)
+	}
+	var line bytes.Buffer
+	if bytes.ContainsAny(object, "\r\n") {
+		if err := json.Compact(&line, object); err != nil {
+			return fmt.Errorf("host: send: %w", err)
+		}
+	} else {
+		line.Write(object)
+	}
+	line.WriteByte('\n')
 	a.inMu.Lock()
 	defer a.inMu.Unlock()
-	_, err := a.stdin.Write(append(bytes.TrimRight(bytes.Clone(line), "\n"), '\n'))
-	if err != nil {
+	if _, err := a.stdin.Write(line.Bytes()); err != nil {
 		return fmt.Errorf("host: write to the agent: %w", err)
 	}
 	return nil
@@ -222,16 +174,6 @@ func (a *Agent) CloseInput() error {
 		return nil
 	}
 	return err
-}
-
-// Kill ends the agent's process, and where the system has process groups also
-// what it has started.
-func (a *Agent) Kill() {
-	select {
-	case <-a.exited: // its number may be another process's by now
-	default:
-		kill(a.cmd)
-	}
 }
 
 // Messages yields what the agent says, without the mirror's frames, until it
@@ -322,50 +264,83 @@ func (a *Agent) reply(id string, request json.RawMessage) error {
 	return nil
 }
 
-// decide denies when the host has no answer, or panics over it.
-func (a *Agent) decide(p Permission) (d Decision) {
+// decide denies when the host has no answer, or panics over it, and when the
+// answer can't reach the agent any more: that is not waited for.
+func (a *Agent) decide(p Permission) Decision {
 	if a.opts.OnPermission == nil {
 		return Decision{Message: "this host answers no questions"}
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			slog.Error("host: panic in OnPermission", "panic", r, "stack", string(debug.Stack()))
-			d = Decision{Message: "the host could not decide"}
-		}
+	if a.ctx.Err() != nil {
+		return Decision{Message: "the host is closing"}
+	}
+	answers := make(chan Decision, 1)
+	go func() {
+		d := Decision{Message: "the host could not decide"} // it ended its goroutine
+		defer func() {
+			if r := recover(); r != nil {
+				slog.Error("host: panic in OnPermission", "panic", r, "stack", string(debug.Stack()))
+			}
+			answers <- d
+		}()
+		d = a.opts.OnPermission(a.ctx, p)
 	}()
-	return a.opts.OnPermission(a.ctx, p)
+	select {
+	case d := <-answers:
+		return checkInput(d)
+	case <-a.ctx.Done():
+		return Decision{Message: "the host is closing"}
+	}
+}
+
+// checkInput denies what could not be sent: the agent would wait for ever.
+func checkInput(d Decision) Decision {
+	if !d.Allow || d.Input == nil {
+		return d
+	}
+	if err := jsonscan.Object(d.Input, nil); err != nil {
+		slog.Error("host: OnPermission allowed a tool with an input that is no JSON object; it is denied", "error", err)
+		return Decision{Message: "the host gave an input that is no JSON object"}
+	}
+	return d
 }
 
 // Close ends the agent: its input, its output to the last frame, the process,
 // the mirror, and then the private directory. Messages that nobody has read are
 // discarded, their frames are not. An agent that has not ended after
 // Options.Grace is killed. When the context ends it is killed at once, and what
-// the mirror could not store by then is given up.
+// the mirror could not store by then is given up. What the agent has started is
+// killed with it, or when it has ended, as far as it is in its process group.
+//
+// Close does not wait for OnPermission, which may call it. It waits for a Write
+// of Options.Stderr until the context ends, but at most for Options.Grace.
 //
 // The error holds everything that went wrong: an [*ExitError] if the agent did
 // not end well, a [*mirror.LossError] if something is not in the store, and a
 // [*resume.KeptError] if the directory was kept for that reason. Close may be
 // called more than once.
 func (a *Agent) Close(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, a.Kill) // of a second Close too
+	defer stop()
 	a.closing.Do(func() { a.closed = a.close(ctx) })
 	return a.closed
 }
 
 func (a *Agent) close(ctx context.Context) error {
+	a.end() // no answer reaches the agent from now on
 	_ = a.CloseInput()
 	grace := time.AfterFunc(a.opts.Grace, a.Kill)
-	stop := context.AfterFunc(ctx, a.Kill)
 	var readErr error
 	for readErr == nil {
 		_, readErr = a.next()
 	}
 	<-a.exited
-	stop()
 	killed := !grace.Stop() || ctx.Err() != nil
 	var errs []error
 	if !errors.Is(readErr, io.EOF) {
 		errs = append(errs, fmt.Errorf("host: read from the agent: %w", readErr))
 	}
+	a.reap()
+	a.endStderr(ctx)
 	_ = a.stdout.Close() // may be closed already
 	errs = append(errs, a.exitError(killed), a.mirror.Close(ctx), a.session.Close())
 	return errors.Join(errs...)
@@ -397,33 +372,4 @@ func (a *Agent) exitError(killed bool) error {
 		return nil
 	}
 	return &ExitError{Killed: killed, Stderr: a.stderr.String(), Err: a.waitErr}
-}
-
-// tail keeps the end of what is written.
-type tail struct {
-	to io.Writer
-
-	mu   sync.Mutex
-	text []byte
-}
-
-const tailSize = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if n := len(t.text) - tailSize; n > 0 {
-		t.text = append(t.text[:0], t.text[n:]...)
-	}
-	if t.to != nil {
-		return t.to.Write(p)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\uFFFD"))
 }

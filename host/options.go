@@ -37,12 +37,15 @@ type Options struct {
 	Mirror *mirror.Options
 
 	// OnPermission answers the agent's questions whether it may use a tool. It
-	// is called while a message is read. The context ends with the agent. If it
-	// panics, that is logged, and the tool is denied.
+	// is called while a message is read, on a goroutine of its own, one at a
+	// time. The context ends with the agent and when Close is called; nobody
+	// waits for the answer then. If it panics, that is logged, and the tool is
+	// denied.
 	OnPermission func(context.Context, Permission) Decision
 
 	// Stderr gets what the agent writes to its standard error. The end of it
-	// is also in the error of Close.
+	// is also in the error of Close. An error of it is logged once, and the
+	// agent goes on. The agent waits for a Write that blocks.
 	Stderr io.Writer
 	// Grace is how long the agent may take to end when Close has ended its
 	// input. Then it is killed. 0 is [DefaultGrace].
@@ -60,6 +63,7 @@ type Permission struct {
 type Decision struct {
 	Allow bool
 	// Input is what the tool gets when it is allowed; nil: what was asked for.
+	// One that is no JSON object is logged, and the tool is denied.
 	Input json.RawMessage
 	// Message tells the agent why it is denied.
 	Message string
@@ -75,8 +79,11 @@ func (o Options) Validate(store sessionstore.SessionStore) error {
 	}
 	for i, arg := range o.Args {
 		name, id, joined := strings.Cut(arg, "=")
+		if flag := shortFlag(arg); flag != "" {
+			name = flag
+		}
 		switch name {
-		case "--resume", "-r", "--continue", "-c", "--output-format", "--input-format", "--permission-prompt-tool", "--session-mirror":
+		case "--resume", "-r", "--continue", "-c", "--output-format", "--input-format", "--verbose", "--permission-prompt-tool", "--session-mirror":
 			return &resume.OptionError{Option: name, Err: errOurs}
 		case "--session-id":
 			if !joined && i+1 < len(o.Args) {
@@ -89,6 +96,25 @@ func (o Options) Validate(store sessionstore.SessionStore) error {
 	}
 	// Session has looked at the environment.
 	return resume.CheckAgent(slices.Concat(o.Command, o.Args), nil)
+}
+
+// shortFlag finds one of ours among short flags that are written together, and
+// with its value behind it.
+func shortFlag(arg string) string {
+	letters, ok := strings.CutPrefix(arg, "-")
+	if !ok {
+		return ""
+	}
+	for _, c := range letters {
+		switch c {
+		case 'r', 'c':
+			return "-" + string(c)
+		case 'p', 'v', 'h': // they take no value: another flag may follow
+		default:
+			return ""
+		}
+	}
+	return ""
 }
 
 // Args returns the arguments of an agent that goes on with a session, each

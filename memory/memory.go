@@ -40,7 +40,7 @@ type Options struct {
 	// Redact sees the whole text of a file before it is written, by whatever
 	// command, and returns what is written instead: the same text, or one
 	// without secrets. An error refuses the write. The text of a [Refusal] is
-	// told to the model, that of any other error only to the host.
+	// told to the model, that of any other error only to OnError, which gets both.
 	Redact func(ctx context.Context, path, text string) (string, error)
 
 	// OnChange is told of every change after it was made, also by
@@ -48,9 +48,10 @@ type Options struct {
 	// once, and a panic in it harms nothing.
 	OnChange func(ctx context.Context, change Change)
 
-	// OnError is told of failures that are not the model's: of the storage, of
-	// a hook, of a command that gave up because others changed the file all the
-	// time.
+	// OnError is told of failures that are not mistakes of the model: of the
+	// storage, of a command that gave up because others changed the file all
+	// the time, a panic, and every write that Redact refuses, also with a
+	// [Refusal].
 	OnError func(ctx context.Context, err error)
 }
 

@@ -29,7 +29,7 @@ func call[T any](ctx context.Context, l limited, f func(context.Context) (T, err
 	ctx, cancel := context.WithTimeoutCause(ctx, l.limit, l.tooSlow("the store did not answer"))
 	defer cancel()
 	var result T
-	var err error
+	err := errGoexit
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -63,6 +63,9 @@ func waitFor(ctx context.Context, done <-chan struct{}) bool {
 		return false
 	}
 }
+
+// errGoexit stays where a call has not returned: what it has given is not all.
+var errGoexit = errors.New("the store ended its goroutine")
 
 // recoverInto makes an error of a panic: it comes from the store.
 func recoverInto(err *error) {
@@ -155,7 +158,7 @@ func (l limited) chunks(ctx context.Context, key sessionstore.Key) iter.Seq2[[]s
 	return func(yield func([]sessionstore.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		watch := time.AfterFunc(l.limit, func() { cancel(l.tooSlow("the store gave no further entry")) })
-		var failed error
+		failed := errGoexit
 		ch, done := make(chan []sessionstore.Entry), make(chan struct{})
 		go func() {
 			defer close(done)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -24,7 +25,10 @@ type machine struct {
 	remove   func(dir string) error
 }
 
-var thisMachine = machine{goos: runtime.GOOS, security: "/usr/bin/security", remove: os.RemoveAll}
+var thisMachine = machine{goos: runtime.GOOS, security: "/usr/bin/security", remove: removeAll}
+
+// maxConfigFile is far more than any such file has.
+const maxConfigFile = 16 << 20
 
 // config brings what the agent needs to start.
 func (m *materializer) config(ctx context.Context) error {
@@ -38,11 +42,11 @@ func (m *materializer) config(ctx context.Context) error {
 			claude = beside
 		}
 	}
-	if err := m.copyFile(claude, claudeFile, nil); err != nil {
+	if err := m.copyFile(ctx, claude, claudeFile, nil); err != nil {
 		return err
 	}
 	for _, name := range []string{"settings.json", "cowork_settings.json"} {
-		if err := m.copyFile(filepath.Join(p.configDir, name), name, withoutPlugins); err != nil {
+		if err := m.copyFile(ctx, filepath.Join(p.configDir, name), name, withoutPlugins); err != nil {
 			return err
 		}
 	}
@@ -60,12 +64,13 @@ func (m *materializer) credentials(ctx context.Context) error {
 		return m.writeConfig(credentialsFile, text, withoutRefreshTokens)
 	}
 	from := filepath.Join(m.session.plan.configDir, credentialsFile)
-	return m.copyFile(from, credentialsFile, withoutRefreshTokens)
+	return m.copyFile(ctx, from, credentialsFile, withoutRefreshTokens)
 }
 
-// copyFile copies a file if there is one. One that can't be read is an error:
-// without its settings an agent would run with other permissions.
-func (m *materializer) copyFile(from, name string, edit func([]byte) ([]byte, error)) error {
+// copyFile copies a file if there is one. One that can't be read, or is too
+// large, is an error: without its settings an agent would run with other
+// permissions.
+func (m *materializer) copyFile(ctx context.Context, from, name string, edit func([]byte) ([]byte, error)) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return ignoreMissing(err)
@@ -74,11 +79,44 @@ func (m *materializer) copyFile(from, name string, edit func([]byte) ([]byte, er
 		m.skip(Skip{File: name, Err: errors.New("not a regular file")})
 		return nil
 	}
-	text, err := os.ReadFile(from)
+	text, err := readFile(ctx, from)
 	if err != nil {
 		return err
 	}
 	return m.writeConfig(name, text, edit)
+}
+
+func readFile(ctx context.Context, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if info.Size() <= maxConfigFile {
+		_, err = io.Copy(&text, io.LimitReader(contextReader{ctx, f}, maxConfigFile+1))
+	}
+	if err == nil && (info.Size() > maxConfigFile || text.Len() > maxConfigFile) {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxConfigFile>>20)
+	}
+	return text.Bytes(), err
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // writeConfig leaves out a file that can't be edited: what must not be passed

@@ -31,7 +31,7 @@
 // Credentials come without refresh tokens: when two hosts refresh with the same
 // token, one of them is logged out. Settings come without plugins and
 // marketplaces, which would be installed anew for every resume. Missing files
-// are fine. On macOS the credentials come from the keychain when the agent's
+// are fine; one of more than 16 MiB is an error. On macOS the credentials come from the keychain when the agent's
 // default config directory is used and the environment holds no key. With
 // another config directory the agent looks for another entry of the keychain;
 // there, put a key or a token in the environment.
@@ -50,7 +50,9 @@
 //
 // The resumed agent writes to the directory. What the mirror has stored is then
 // the only other copy of the new turns, and Close deletes the directory. If the
-// mirror lost batches, [Options].KeepOnMirrorLoss makes Close keep it.
+// mirror lost batches, [Options].KeepOnMirrorLoss makes Close keep it, and of it
+// the directory "projects" only: no file with credentials or settings, nor what
+// the agent may have made of them.
 //
 // The directory is removed on every way out of Materialize that returns an
 // error. A host that is killed leaves it behind, in its temporary directory,

@@ -114,9 +114,13 @@ func (c *cutter) insert(at int, s span) {
 	c.cuts[at] = s
 }
 
-// withoutRefreshTokens edits credentials. Those of MCP servers race too.
+// withoutRefreshTokens edits credentials. Those of MCP servers race too, and
+// are spelled in other ways.
 func withoutRefreshTokens(text []byte) ([]byte, error) {
-	return cutMembers(text, func(_ int, key []byte) bool { return jsonscan.KeyIs(key, "refreshToken") })
+	return cutMembers(text, func(_ int, key []byte) bool {
+		name := strings.ReplaceAll(string(jsonscan.Unquote(key)), "_", "")
+		return strings.EqualFold(name, "refreshToken")
+	})
 }
 
 // withoutPlugins edits settings.

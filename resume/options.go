@@ -66,8 +66,9 @@ type Options struct {
 	// Materialize returns and on its goroutine.
 	OnSkip func(Skip)
 	// KeepOnMirrorLoss, if not nil, is asked by Close. If it says true, the
-	// directory is the only full copy of the session: it is kept, without its
-	// credentials, and Close returns a [*KeptError].
+	// directory is the only full copy of the session: its "projects" are kept,
+	// without credentials, settings or anything else, and Close returns a
+	// [*KeptError].
 	KeepOnMirrorLoss func() bool
 }
 

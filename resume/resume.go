@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,9 +34,10 @@ type Session struct {
 	keep   func() bool
 	remove func(dir string) error
 
-	mu     sync.Mutex
-	closed bool
-	kept   *KeptError
+	mu       sync.Mutex
+	closed   bool
+	kept     *KeptError
+	stripped bool // the kept directory
 }
 
 // KeptError is returned by [Session.Close] when the directory was kept because
@@ -218,25 +220,65 @@ func (s *Session) ProjectsDir() string { return filepath.Join(s.ConfigDir, "proj
 
 // Close removes the private directory. Call it when the agent has ended and
 // the mirror is closed. It may be called more than once, and tries again if it
-// failed. See [Options].KeepOnMirrorLoss for when it keeps the directory.
+// failed. See [Options].KeepOnMirrorLoss for when it keeps the directory; then
+// everything but "projects" is removed, for what else is there may hold secrets.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept != nil {
-		return s.kept
-	}
 	if s.closed || !s.Private {
 		return nil
 	}
-	if s.keep != nil && s.keep() {
+	if s.kept == nil && s.keep != nil && s.keep() {
 		s.kept = &KeptError{Dir: s.ConfigDir}
-		return errors.Join(s.kept, ignoreMissing(os.Remove(filepath.Join(s.ConfigDir, credentialsFile))))
+	}
+	if s.kept != nil {
+		return s.strip()
 	}
 	if err := removeDir(s.remove, s.ConfigDir); err != nil {
 		return fail(s.Key, fmt.Errorf("remove %s: %w", s.ConfigDir, err))
 	}
 	s.closed = true
 	return nil
+}
+
+// strip removes everything but the transcripts from a kept directory: what was
+// brought there, and what the agent has made of it.
+func (s *Session) strip() error {
+	if s.stripped {
+		return s.kept
+	}
+	list, err := os.ReadDir(s.ConfigDir)
+	errs := []error{s.kept, ignoreMissing(err)}
+	for _, file := range list {
+		if file.Name() != "projects" {
+			errs = append(errs, removeDir(s.remove, filepath.Join(s.ConfigDir, file.Name())))
+		}
+	}
+	if err := errors.Join(errs[1:]...); err != nil {
+		return errors.Join(s.kept, fail(s.Key, fmt.Errorf("remove what may hold secrets: %w", err)))
+	}
+	s.stripped = true
+	return s.kept
+}
+
+// removeAll removes a directory in which there may be read-only ones, such as a
+// cache of modules.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return os.RemoveAll(dir)
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if rel, err := filepath.Rel(dir, path); err == nil && d != nil && d.IsDir() {
+			_ = root.Chmod(rel, dirMode)
+		}
+		return nil
+	})
+	return errors.Join(os.RemoveAll(dir), root.Close())
 }
 
 // Removing is tried for about two seconds: scanners and agents that are about

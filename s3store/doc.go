@@ -24,9 +24,11 @@
 // batch that is appended again after a failure of unknown outcome goes to the
 // same object again.
 //
-// Two hosts that append to one transcript at the same moment may each come
-// before parts of the other that a reader has seen already. A host that has
-// loaded a transcript comes behind what it loaded, whatever its clock says.
+// A retry keeps its place: a part that failed is written again under its own
+// name, also if another host has appended, and been read, in between. Two hosts
+// that append within a few milliseconds of each other without loading may each
+// come before parts of the other that a reader has seen already. A host that
+// has loaded a transcript comes behind what it loaded, whatever its clock says.
 //
 // # Load
 //

@@ -4,12 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"regexp"
+	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/s3store"
@@ -41,15 +47,13 @@ func Example() {
 	fmt.Println(len(entries), "entries")
 }
 
-// A server of one's own, which need not know the checksums that the SDK sends
-// by default.
+// A server of one's own, such as MinIO.
 func ExampleNew_compatible() {
 	client := s3.New(s3.Options{
-		BaseEndpoint:               aws.String("https://minio.example.com"),
-		Region:                     "us-east-1",
-		UsePathStyle:               true,
-		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
-		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+		BaseEndpoint: aws.String("http://localhost:9000"),
+		Region:       "us-east-1", // any name, but there must be one
+		UsePathStyle: true,
+		Credentials:  credentials.NewStaticCredentialsProvider("access-key", "secret-key", ""),
 	})
 	store, err := s3store.New(client, "sessions", nil)
 	if err != nil {
@@ -59,12 +63,62 @@ func ExampleNew_compatible() {
 	fmt.Println(sessionstore.ListProjects(context.Background(), store))
 }
 
+// A server of before 2025, which does not know the checksums that the SDK sends
+// by default.
+func ExampleNew_checksums() {
+	cfg, err := config.LoadDefaultConfig(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	})
+	store, err := s3store.New(client, "sessions", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+}
+
+// A rule makes the server delete what is old.
+func ExampleStore_LifecycleRule_put() {
+	ctx := context.Background()
+	client := s3.New(s3.Options{Region: "eu-central-1"})
+	store, err := s3store.New(client, "my-bucket", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	_, err = client.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{
+		Bucket:                 aws.String("my-bucket"),
+		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{store.LifecycleRule(180)}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Every Go snippet of docs/s3.md stands in this file.
+func TestTheSnippetsOfTheGuideAreCompiledCode(t *testing.T) {
+	guide, err := os.ReadFile("../docs/s3.md")
+	require.NoError(t, err)
+	code, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	plain := func(text string) string { return regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(text, "") }
+	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(guide), -1)
+	require.NotEmpty(t, snippets)
+	for _, s := range snippets {
+		require.Contains(t, plain(string(code)), plain(s[1]))
+	}
+}
+
 // New checks the options and sends nothing.
 func ExampleNew() {
 	client := s3.New(s3.Options{Region: "eu-central-1"})
-	_, err := s3store.New(client, "sessions", &s3store.Options{Prefix: "agents//"})
+	_, err := s3store.New(client, "sessions", &s3store.Options{Prefix: "/agents"})
 	fmt.Println(err)
-	// Output: s3store: prefix "agents//": it has the segment ""
+	// Output: s3store: prefix "/agents/": it must not begin with a slash
 }
 
 func ExampleStore_LifecycleRule() {

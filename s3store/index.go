@@ -109,10 +109,13 @@ func (s *Store) flushAll(ctx context.Context, project string) error {
 	}()
 	due := slices.DeleteFunc(slices.Clone(states), func(st *state) bool { return !st.unsettled() })
 	return s.eachOf(ctx, len(due), func(ctx context.Context, i int) error {
-		if err := s.flushIndex(ctx, due[i]); err != errBusy {
-			return err
+		err := s.flushIndex(ctx, due[i])
+		if err == errBusy || errors.Is(err, sessionstore.ErrCorrupt) {
+			// A session that cannot be read is no reason to fail for the others:
+			// it is listed by its parts, and its own readers are told.
+			return nil
 		}
-		return nil
+		return err
 	})
 }
 

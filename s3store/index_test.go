@@ -214,6 +214,26 @@ func TestRepairReportsWhatCannotBeRead(t *testing.T) {
 	require.Equal(t, RepairReport{Sessions: 2, Damaged: []sessionstore.Key{testKey, sub}}, report)
 }
 
+// One session that cannot be read does not stop what concerns the others, also
+// on a handle that has appended to it.
+func TestDamagedSessionStopsNoLists(t *testing.T) {
+	b := newBucket(t)
+	s := b.lazy(t)
+	bad := sessionstore.Key{ProjectKey: testKey.ProjectKey, SessionID: "bad"}
+	mustAppend(t, s, testKey, title("t"))
+	require.NoError(t, s.putPart(t.Context(), s.dir(bad)+partName{1700000000000, 0xabcdef}.String(), []byte("garbage\n"), ""))
+	mustAppend(t, s, bad, title("t"))
+	list, err := s.ListSessions(t.Context(), testKey.ProjectKey)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	_, err = s.Purge(t.Context(), time.UnixMilli(1))
+	require.NoError(t, err)
+	report, err := s.Repair(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []sessionstore.Key{bad}, report.Damaged)
+	require.NoError(t, s.Close())
+}
+
 // Requests cost money, so they are counted.
 func TestRequestsPerOperation(t *testing.T) {
 	b := newBucket(t)

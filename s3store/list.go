@@ -326,7 +326,7 @@ func (s *Store) mergedIndex(ctx context.Context, key sessionstore.Key, index []l
 		}
 		one, partial, err := decodeIndex(body)
 		if err != nil {
-			return f, false, err
+			return f, false, corrupt("%s: %v", s.indexSessionDir(key)+baseName(o.rest), err)
 		}
 		f.merge(&one)
 		exact = exact && !partial

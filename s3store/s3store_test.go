@@ -21,15 +21,15 @@ import (
 func TestOptionsThatCannotWork(t *testing.T) {
 	client := s3.New(s3.Options{Region: "x"})
 	for text, o := range map[string]Options{
-		`prefix "/a/": it has the segment ""`:       {Prefix: "/a"},
-		`prefix "a//b/": it has the segment ""`:     {Prefix: "a//b"},
-		`prefix "a/../": it has the segment ".."`:   {Prefix: "a/.."},
-		`it has 130 bytes, the limit is 128`:        {Prefix: strings.Repeat("x", 129)},
-		`it holds a control character, a backslash`: {Prefix: `a\b`},
-		`KMSKeyID needs SSE to be aws:kms`:          {KMSKeyID: "k", SSE: types.ServerSideEncryptionAes256},
-		`LoadConcurrency is negative`:               {LoadConcurrency: -1},
-		`a tag has no name, or is longer`:           {Tags: map[string]string{"": "x"}},
-		`11 tags, the limit is 10`:                  manyTags(11),
+		`prefix "/a/": it must not begin with a slash`: {Prefix: "/a"},
+		`prefix "a//b/": it has the segment ""`:        {Prefix: "a//b"},
+		`prefix "a/../": it has the segment ".."`:      {Prefix: "a/.."},
+		`it has 130 bytes, the limit is 128`:           {Prefix: strings.Repeat("x", 129)},
+		`it holds a control character, a backslash`:    {Prefix: `a\b`},
+		`KMSKeyID needs SSE to be aws:kms`:             {KMSKeyID: "k", SSE: types.ServerSideEncryptionAes256},
+		`LoadConcurrency is negative`:                  {LoadConcurrency: -1},
+		`a tag has no name, or is longer`:              {Tags: map[string]string{"": "x"}},
+		`11 tags, the limit is 10`:                     manyTags(11),
 	} {
 		_, err := New(client, "b", &o)
 		require.ErrorContains(t, err, text)

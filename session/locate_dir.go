@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sessionstore/sessionstore"
 )
@@ -229,7 +230,8 @@ func nearest(abs string) string {
 // Worktrees returns the directories of the worktrees of a git repository, the
 // main one first. Those that were deleted are among them as long as git has
 // not pruned them. The directory may be gone itself; then git is asked above
-// it. If it is in no repository, or there is no git, there are none.
+// it. If it is in no repository, or there is no git, there are none. GIT_DIR and
+// the like of the environment do not count.
 func Worktrees(ctx context.Context, dir string) ([]string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -268,12 +270,31 @@ func parseWorktrees(out []byte) (dirs []string) {
 	return dirs
 }
 
+// gitLingering is how long what git has started may keep its output open.
+var gitLingering = time.Second
+
+// selectsRepository finds the variables with which a caller, such as a hook,
+// tells git of a repository that is not that of the directory.
+func selectsRepository(entry string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	switch strings.ToUpper(name) { // Windows takes any case
+	case "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX",
+		"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE":
+		return true
+	}
+	return false
+}
+
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), selectsRepository), "LC_ALL=C")
+	cmd.WaitDelay = gitLingering
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // git has said everything; what it has started has the pipe
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		err = fmt.Errorf("git: %w: %s", err, bytes.TrimSpace(exit.Stderr))

@@ -37,9 +37,15 @@ func Join(ctx context.Context, store sessionstore.SessionStore, into sessionstor
 // are equal, the place that begins earlier goes first, and then the one that is
 // named first. An entry whose uuid has been seen is left out, and so is an
 // entry without uuid that another place had as its last of that type: an agent
-// that moves writes the title again.
+// that moves writes the title again. A place that is named twice counts once.
 func Joined(store sessionstore.SessionStore, as sessionstore.Key, places []sessionstore.Key) sessionstore.SessionStore {
-	return &joined{store: store, as: as.Main(), places: slices.Clone(places)}
+	j := &joined{store: store, as: as.Main()}
+	for _, p := range places {
+		if p = p.Main(); !slices.Contains(j.places, p) {
+			j.places = append(j.places, p)
+		}
+	}
+	return j
 }
 
 type joined struct {

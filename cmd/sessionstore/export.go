@@ -50,6 +50,9 @@ func (a *app) export(ctx context.Context, arg, to string, opts exportOptions) (e
 		return err
 	}
 	if to == "-" {
+		if opts.asMirrored {
+			src.store = asMirrored{src.store}
+		}
 		return a.writeLines(ctx, src, key)
 	}
 	name, _, isURL := cutScheme(to)

@@ -64,7 +64,7 @@ func TestLsOfDirectories(t *testing.T) {
 	require.Contains(t, ok(t, "ls", "-s", dir, "./work dir"), "session-of-work")
 	text := fails(t, exitNotFound, "ls", "-s", dir)
 	require.Contains(t, text, "no sessions for the current directory")
-	require.Contains(t, text, `try "sessionstore projects" or "sessionstore ls --all"`)
+	require.Contains(t, text, `try "sessionstore projects -s `)
 	require.Contains(t, fails(t, exitNotFound, "ls", "-s", dir, "/gone/long ago"), "(project -gone-long-ago)")
 }
 
@@ -102,7 +102,7 @@ func TestSessionsByPrefix(t *testing.T) {
 	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, "abcd-1"),
 		"abcd-1 is ambiguous: p/abcd-1, q/abcd-1; give one of these, or --project")
 	require.Contains(t, fails(t, exitUsage, "show", "-s", dir, "abcd-"), "p/abcd-1, p/abcd-2, q/abcd-1")
-	require.Contains(t, fails(t, exitNotFound, "show", "-s", dir, "nobody"), `"sessionstore ls --all" lists them`)
+	require.Contains(t, fails(t, exitNotFound, "show", "-s", dir, "nobody"), "lists them")
 }
 
 func TestSubpaths(t *testing.T) {

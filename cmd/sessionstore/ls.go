@@ -189,7 +189,7 @@ func noSessions(h *handle, project string, args []string) error {
 	if len(args) == 0 || args[0] != project {
 		where += " (project " + name(project) + ")"
 	}
-	return notFoundf(`no sessions %s in %s; try "sessionstore projects" or "sessionstore ls --all"`, where, h.name)
+	return notFoundf(`no sessions %s in %s; try "sessionstore projects%s" or "sessionstore ls --all%[3]s"`, where, h.name, h.flag)
 }
 
 // printRows prints a listing as a table or as JSON.

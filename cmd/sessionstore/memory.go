@@ -160,21 +160,19 @@ func newMemoryPut(a *app, scope *string) *cobra.Command {
 		Use:   "put PATH [FILE]",
 		Short: "Write a file of a memory, from a file or standard input",
 		Long: `Write a file of a memory, byte for byte, from FILE or from standard input. A
-file that exists is replaced, unless --new is given. No limits apply but those
-of the store.
+file that exists is replaced, unless --new is given. It has at most 4 MiB; the
+limits that a host sets for its model do not apply.
 
 JSON fields: path, size (bytes).`,
 		Example: `  sessionstore memory put -s file:memories --scope user-4711 house-rules.md rules.md
   date | sessionstore memory put -s file:memories --scope user-4711 today.txt`,
 		Args: argCount(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var data []byte
-			var err error
-			if len(args) == 2 && args[1] != "-" {
-				data, err = os.ReadFile(args[1])
-			} else {
-				data, err = io.ReadAll(a.stdin)
+			from := "-"
+			if len(args) == 2 {
+				from = args[1]
 			}
+			data, err := a.memoryInput(from)
 			if err != nil {
 				return err
 			}
@@ -185,6 +183,26 @@ JSON fields: path, size (bytes).`,
 	}
 	cmd.Flags().BoolVar(&isNew, "new", false, "fail if there is such a file already")
 	return cmd
+}
+
+// memoryInput reads what is put into a memory, which may be an endless device.
+func (a *app) memoryInput(from string) ([]byte, error) {
+	in := a.stdin
+	if from == "-" {
+		from = "standard input"
+	} else {
+		f, err := os.Open(from)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, memory.DefaultMaxFileBytes+1))
+	if err == nil && len(data) > memory.DefaultMaxFileBytes {
+		err = usagef("%s has more than %s bytes, the limit of a file of a memory", from, number(memory.DefaultMaxFileBytes))
+	}
+	return data, err
 }
 
 // putTries is how often others may change the file at the same moment.
@@ -250,7 +268,7 @@ func (a *app) memoryRm(ctx context.Context, m *memoryHandle, path string, yes bo
 		return notFoundf("no file or directory %s in this memory", path)
 	}
 	if !yes {
-		if err := a.ask(ctx, &handle{name: m.name}, plural(len(list), "file")+" at "+path+" of scope "+m.scope); err != nil {
+		if err := a.askMemory(ctx, m, plural(len(list), "file")+" at "+path+" of scope "+m.scope); err != nil {
 			return err
 		}
 	}
@@ -274,6 +292,14 @@ func (a *app) memoryRm(ctx context.Context, m *memoryHandle, path string, yes bo
 	}
 	a.printf("deleted %s\n", plural(len(list), "file"))
 	return nil
+}
+
+// askMemory lets the person at the terminal decide.
+func (a *app) askMemory(ctx context.Context, m *memoryHandle, what string) error {
+	if !a.canAsk() {
+		return usagef("this would delete %s from %s; say --yes, or look first with \"memory ls\"", what, m.name)
+	}
+	return a.ask(ctx, &handle{name: m.name}, what)
 }
 
 func newMemoryExpire(a *app, scope *string) *cobra.Command {
@@ -312,7 +338,7 @@ JSON field: path, a line for each deleted file.`,
 
 func (a *app) memoryExpire(ctx context.Context, m *memoryHandle, age time.Duration, unused string, yes bool) error {
 	if !yes {
-		if err := a.ask(ctx, &handle{name: m.name}, "all files of scope "+m.scope+" not used for "+unused); err != nil {
+		if err := a.askMemory(ctx, m, "all files of scope "+m.scope+" not used for "+unused); err != nil {
 			return err
 		}
 	}
@@ -345,7 +371,8 @@ JSON field: migrated (true).`,
 		Example: `  sessionstore memory migrate -s postgres://me@localhost/agents`,
 		Args:    argCount(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMemory(cmd.Context(), "migrate", writing, func(m *memoryHandle) error {
+			// For reading, so that a directory that needs no tables is not made.
+			return a.withMemory(cmd.Context(), "migrate", reading, func(m *memoryHandle) error {
 				s, ok := m.store.(migrator)
 				if !ok {
 					kind, _, _ := cutScheme(m.name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionstore/sessionstore/memory"
 	"github.com/sessionstore/sessionstore/memory/memdir"
+	"github.com/sessionstore/sessionstore/memory/memmap"
 	"github.com/sessionstore/sessionstore/memory/mempg"
 	"github.com/sessionstore/sessionstore/memory/memredis"
 	"github.com/sessionstore/sessionstore/memory/mems3"
@@ -82,7 +83,11 @@ func (m *memoryHandle) openDir(rest string, mode mode) error {
 	}
 	s, err := memdir.Open(dir, m.scope, &memdir.Options{ReadOnly: mode == reading})
 	if errors.Is(err, fs.ErrNotExist) {
-		return notFoundf("no memory of scope %s in %s", m.scope, dir)
+		if !isDir(dir) {
+			return noStore(dir)
+		}
+		m.store, err = memmap.New(m.scope) // nothing was written yet
+		return err
 	}
 	if err != nil {
 		return err
@@ -170,6 +175,9 @@ func (m *memoryHandle) openS3(ctx context.Context, given string) error {
 	c, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
 		return err
+	}
+	if c.Region == "" {
+		return noRegion(given)
 	}
 	m.store, err = mems3.New(s3.NewFromConfig(c, options...), u.Host, m.scope, &mems3.Options{Prefix: strings.TrimPrefix(u.Path, "/")})
 	if err != nil {

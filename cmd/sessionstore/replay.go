@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +67,9 @@ func (a *app) replay(ctx context.Context, dir string, opts replayOptions) (err e
 	if !isDir(dir) {
 		return notFoundf("no directory %s", dir)
 	}
+	if err := checkSpill(dir); err != nil {
+		return err
+	}
 	dst, err := a.openDestination(ctx, to, &handle{name: dir, dir: dir}, opts.dryRun)
 	if err != nil {
 		return err
@@ -93,6 +98,23 @@ func (a *app) replay(ctx context.Context, dir string, opts replayOptions) (err e
 		return errReported // each transcript's error stands above
 	}
 	return err
+}
+
+var spillName = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// checkSpill refuses a directory of something else, in which replay would only
+// fail, or remove what is empty. A spill that was delivered is empty itself.
+func checkSpill(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !(e.IsDir() && spillName.MatchString(e.Name())) {
+			return usagef("%s is not a directory that a mirror spills to: it holds %s", dir, e.Name())
+		}
+	}
+	return nil
 }
 
 func (a *app) printReplayed(k mirror.ReplayKey) error {

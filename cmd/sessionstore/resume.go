@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/mirror"
 	"github.com/sessionstore/sessionstore/resume"
 	"github.com/sessionstore/sessionstore/session"
@@ -32,7 +34,9 @@ is the newest session of --project, or of the current directory.
 With a command, run it with CLAUDE_CONFIG_DIR set; {} in its arguments becomes
 the id. When it has ended, what it has written is added to the store, and the
 directory is removed. The exit code is that of the command. If the store can't
-take everything, the directory is kept and named.
+take everything, or lines are damaged, the directory is kept and named, and the
+exit code is not 0. Of a kept directory, with --keep too, the transcripts are
+kept and nothing else. SIGTERM and SIGHUP are passed on to the command.
 
 Without a command, print shell lines that set the variables. The directory is
 yours then: bring new turns back with "watch --once", and remove it.
@@ -75,6 +79,13 @@ func (a *app) resume(ctx context.Context, args, command []string, opts resumeOpt
 	if len(command) > 0 {
 		mode = writing
 	}
+	if signals := hangup(); len(signals) > 0 && len(command) > 0 {
+		// To the end: a closed terminal sends more than one, and the directory
+		// must not stay.
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, signals...)
+		defer stop()
+	}
 	h, err := a.openStore(ctx, mode)
 	if err != nil {
 		return err
@@ -114,10 +125,10 @@ func (a *app) resumeWhat(ctx context.Context, h *handle, args []string, opts res
 		ro.Continue = true
 		return ro, nil
 	}
-	if ro.ProjectKey == "" && resume.CheckSessionID(args[0]) == nil {
-		places, err := session.Locate(ctx, h.store, args[0], nil)
+	if id := wholeID(ctx, h, args[0]); ro.ProjectKey == "" && id != "" {
+		places, err := session.Locate(ctx, h.store, id, nil)
 		if err == nil && len(places) > 1 {
-			a.note("%s is under %d project keys; taking the newest one, %s", args[0], len(places), name(places[0].Key.ProjectKey))
+			a.note("%s is under %d project keys; taking the newest one, %s", id, len(places), name(places[0].Key.ProjectKey))
 		}
 		if err == nil && len(places) > 0 {
 			ro.ProjectKey, ro.SessionID = places[0].Key.ProjectKey, places[0].Key.SessionID
@@ -127,6 +138,34 @@ func (a *app) resumeWhat(ctx context.Context, h *handle, args []string, opts res
 	key, err := a.findWholeSession(ctx, h, args[0], opts.project)
 	ro.ProjectKey, ro.SessionID = key.ProjectKey, key.SessionID
 	return ro, err
+}
+
+// wholeID returns the id that an argument stands for, alone or under several
+// project keys, or nothing if there is none or more than one.
+func wholeID(ctx context.Context, h *handle, arg string) string {
+	if resume.CheckSessionID(arg) == nil {
+		return arg
+	}
+	want, err := parseKey(arg)
+	if err != nil || want.ProjectKey != "" || want.Subpath != "" {
+		return ""
+	}
+	projects, err := sessionstore.ListProjects(ctx, h.store)
+	if err != nil {
+		return ""
+	}
+	found, similar, err := matching(ctx, h, want, projects)
+	if err != nil {
+		return ""
+	}
+	id := ""
+	for _, key := range append(found, similar...) {
+		if id != "" && key.SessionID != id || resume.CheckSessionID(key.SessionID) != nil {
+			return ""
+		}
+		id = key.SessionID
+	}
+	return id
 }
 
 type resumeJSON struct {
@@ -181,9 +220,17 @@ func (a *app) runResumed(ctx context.Context, h *handle, s *resume.Session, comm
 		return fmt.Errorf("%w: save what the command has written: %w", s.Close(), err)
 	}
 	a.note("%s added to %s", plural(int(report.Entries), "entry"), h.name)
-	if keep {
-		a.note("kept %s", s.ConfigDir)
-	} else if err := s.Close(); err != nil {
+	if report.Skipped > 0 {
+		*unsaved = true
+		return fmt.Errorf("%w: what was left out is not in the store", s.Close())
+	}
+	*unsaved = keep
+	err = s.Close()
+	if kept, ok := err.(*resume.KeptError); ok && keep {
+		a.note("kept %s, without credentials and settings", kept.Dir)
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	return ran

@@ -8,6 +8,15 @@ import (
 	"syscall"
 )
 
+// hangup is the signal that comes when the terminal is closed, unless whoever
+// has started this process wants it to live on, as nohup does.
+func hangup() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return nil
+	}
+	return []os.Signal{syscall.SIGHUP}
+}
+
 // runCommand runs a command in front of the reader. It lives longer than
 // signals that are meant for the command: a terminal sends Ctrl-C to both, and
 // what ends this process is passed on.
@@ -16,7 +25,7 @@ func (a *app) runCommand(command, env []string) error {
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.rawOut, a.stderr
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM}, hangup()...)...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		return err

@@ -147,7 +147,7 @@ func (a *app) planByScope(ctx context.Context, h *handle, opts rmOptions) (plan 
 		}
 	}
 	if err == nil && opts.all && len(rows) == 0 {
-		err = notFoundf("no sessions of project %s in %s; \"sessionstore projects\" lists those that have any", opts.project, h.name)
+		err = notFoundf("no sessions of project %s in %s; \"sessionstore projects%s\" lists those that have any", opts.project, h.name, h.flag)
 	}
 	if err != nil {
 		return plan, err

@@ -30,11 +30,19 @@ func openS3(ctx context.Context, _ *app, rest string, _ mode) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Region == "" {
+		return nil, noRegion(given)
+	}
 	s, err := s3store.New(s3.NewFromConfig(c, options...), u.Host, &s3store.Options{Prefix: strings.TrimPrefix(u.Path, "/")})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
 	return &handle{store: s3Handle{s}, name: redact(given), close: s.Close}, nil
+}
+
+// noRegion: the SDK would say so only in the middle of the first request.
+func noRegion(given string) error {
+	return usagef("%s: no region is known; add region=… to the URL (any name will do for most servers other than Amazon's) or set AWS_REGION", redact(given))
 }
 
 // s3Options takes the parameters out of a URL.

@@ -140,7 +140,7 @@ func pick(h *handle, arg, id string, exact, similar []sessionstore.Key) (session
 	case len(candidates) == 0 && len(id) < minPrefix:
 		return sessionstore.Key{}, notFoundf("no session %s in %s; give at least %d characters of an id", arg, h.name, minPrefix)
 	case len(candidates) == 0:
-		return sessionstore.Key{}, notFoundf("no session %s in %s; \"sessionstore ls --all\" lists them", arg, h.name)
+		return sessionstore.Key{}, notFoundf("no session %s in %s; \"sessionstore ls --all%s\" lists them", arg, h.name, h.flag)
 	}
 	names := make([]string, len(candidates))
 	for i, k := range candidates {
@@ -176,7 +176,7 @@ func findSubpath(ctx context.Context, h *handle, session sessionstore.Key, arg s
 	}
 	switch len(similar) {
 	case 0:
-		return key, notFoundf("session %v has no transcript %s; \"sessionstore show\" lists what it has", session.Main(), arg)
+		return key, notFoundf("session %v has no transcript %s; \"sessionstore subagents%s %s\" lists what it has", session.Main(), arg, h.flag, name(session.SessionID))
 	case 1:
 		key.Subpath = similar[0]
 		return key, nil

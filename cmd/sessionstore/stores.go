@@ -44,6 +44,7 @@ type mode int
 const (
 	reading mode = iota
 	writing
+	changing // writing to a store that must exist
 )
 
 // handle is an open store.
@@ -51,6 +52,7 @@ type handle struct {
 	store sessionstore.SessionStore
 	name  string // for messages
 	dir   string // of a directory store
+	flag  string // the flag that names it to another command, if one is needed
 	close func() error
 }
 
@@ -69,7 +71,14 @@ func (a *app) openStore(ctx context.Context, mode mode) (*handle, error) {
 		given = os.Getenv("SESSIONSTORE_URL")
 	}
 	if given != "" {
-		return a.open(ctx, given, mode)
+		if mode == writing {
+			mode = changing
+		}
+		h, err := a.open(ctx, given, mode)
+		if err == nil && a.storeURL == "" {
+			h.flag = "" // the variable is there for others too
+		}
+		return h, err
 	}
 	if mode == writing {
 		return nil, usagef("this command changes the store: name it with --store or SESSIONSTORE_URL")
@@ -106,7 +115,8 @@ func (a *app) open(ctx context.Context, storeURL string, mode mode) (*handle, er
 	forms := make([]string, len(schemes))
 	for i, s := range schemes {
 		if s.name == name {
-			return s.open(ctx, a, rest, mode)
+			h, err := s.open(ctx, a, rest, mode)
+			return h.named(), err
 		}
 		forms[i] = s.form
 	}
@@ -122,9 +132,44 @@ func (a *app) openPath(ctx context.Context, path string, mode mode) (*handle, er
 		if mode == writing {
 			return nil, notFoundf("no directory %s; write file:%s to create it", dir, path)
 		}
-		return nil, notFoundf("no directory %s", dir)
+		return nil, noStore(dir)
 	}
-	return openDir(ctx, a, dir, mode, filestore.Options{})
+	h, err := openDir(ctx, a, dir, mode, filestore.Options{})
+	return h.named(), err
+}
+
+func noStore(dir string) error { return notFoundf("no such store: there is no directory %s", dir) }
+
+// named adds the flag that names the store.
+func (h *handle) named() *handle {
+	if h != nil {
+		h.flag = " -s " + quoteShell(h.name)
+	}
+	return h
+}
+
+// refuseConfigDir refuses the directory above the one that is meant, in which
+// an agent keeps its transcripts.
+func refuseConfigDir(dir string) error {
+	inner := filepath.Join(dir, "projects")
+	if isDir(inner) && !hasTranscripts(dir) && hasTranscripts(inner) {
+		return usagef("%s holds no projects; did you mean %s?", dir, inner)
+	}
+	return nil
+}
+
+// hasTranscripts reports whether a directory below dir holds a session.
+func hasTranscripts(dir string) bool {
+	projects, _ := os.ReadDir(dir)
+	for _, p := range projects {
+		files, _ := os.ReadDir(filepath.Join(dir, p.Name()))
+		for _, f := range files {
+			if filepath.Ext(f.Name()) == ".jsonl" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // cutScheme splits a URL. A single letter is a drive, not a scheme.
@@ -231,14 +276,17 @@ func expandHome(path string) (string, error) {
 func openDir(_ context.Context, a *app, dir string, mode mode, opts filestore.Options) (*handle, error) {
 	info, err := os.Stat(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && mode == reading:
-		return nil, notFoundf("no directory %s", dir)
+	case errors.Is(err, fs.ErrNotExist) && mode != writing:
+		return nil, noStore(dir)
 	case errors.Is(err, fs.ErrNotExist):
 		// The store creates it.
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is not a directory", dir)
+	}
+	if err := refuseConfigDir(dir); err != nil {
+		return nil, err
 	}
 	opts.ReadOnly = opts.ReadOnly || mode == reading
 	opts.OnSkip = func(s filestore.Skip) { a.skips.add(dir, s) }

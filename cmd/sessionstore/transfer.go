@@ -14,12 +14,14 @@ import (
 type transferFlags struct {
 	dryRun       bool
 	skipDiverged bool
+	asMirrored   bool
 }
 
 func (f *transferFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "compare and count, write nothing")
 	cmd.Flags().BoolVar(&f.skipDiverged, "skip-diverged", false,
 		"leave out sessions whose copy holds something else, instead of stopping")
+	asMirroredFlag(cmd, &f.asMirrored)
 }
 
 // transferHelp explains what every transfer does and prints.
@@ -30,6 +32,8 @@ When the destination holds something that the source does not have, the session
 has diverged. A title, a tag or a message that was added to the copy is enough.
 Then nothing is changed and the exit code is 1. With --skip-diverged such
 sessions are left out and listed, all others are copied, and the exit code is 0.
+
+` + asMirroredHelp + `
 
 The time of a copied session is when it was copied, not when its agent last
 wrote: "ls" shows it, and "rm --older-than" and "purge" go by it.
@@ -65,8 +69,12 @@ type transferJSON struct {
 
 // transfer copies a scope and reports what was done.
 func (a *app) transfer(ctx context.Context, dst, src *handle, scope sessionstore.Key, flags transferFlags) error {
+	from, to := src.store, dst.store
+	if flags.asMirrored {
+		from, to = asMirrored{from}, asMirrored{to}
+	}
 	p := a.progress()
-	report, err := sessionstore.Copy(ctx, dst.store, src.store, scope, &sessionstore.CopyOptions{
+	report, err := sessionstore.Copy(ctx, to, from, scope, &sessionstore.CopyOptions{
 		SkipDiverged: flags.skipDiverged,
 		DryRun:       flags.dryRun,
 		Progress:     p.copying,

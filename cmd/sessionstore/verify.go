@@ -11,27 +11,40 @@ import (
 
 func newVerify(a *app) *cobra.Command {
 	var scope scopeFlags
+	mirrored := false
 	cmd := &cobra.Command{
-		Use:   "verify A B",
+		Use:   "verify [A] B",
 		Short: "Check that two stores hold the same",
 		Long: `Compare two stores, or a project or a session of them, entry by entry by value.
+Without A the first one is the agent's own directory.
 Nothing is changed. Where they differ, the first difference of each transcript
 is listed and the exit code is 1.
+
+` + asMirroredHelp + `
 
 JSON: one object for each transcript that differs, with projectKey, sessionId,
 subpath, entry, reason; then one with equal, transcripts, entries, differences,
 mainOnly (a store can't list subpaths), skippedLines, skipped (list of path,
 line, error).`,
-		Example: `  sessionstore verify file:~/.claude/projects file:/mnt/backup
+		Example: `  sessionstore verify file:/mnt/backup
+  sessionstore verify --as-mirrored file:/mnt/backup
   sessionstore verify file:a file:b --project -home-dev-app
   sessionstore verify file:a file:b --session 814ed2c4 --json`,
-		Args:              argCount(2, 2),
+		Args:              argCount(1, 2),
 		ValidArgsFunction: a.completeStores,
 		Annotations:       map[string]string{usesNoStore: "its stores are arguments"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verify(cmd.Context(), args[0], args[1], scope)
+			if len(args) == 1 {
+				dir, err := agentDir()
+				if err != nil {
+					return err
+				}
+				args = []string{dir, args[0]}
+			}
+			return a.verify(cmd.Context(), args[0], args[1], scope, mirrored)
 		},
 	}
+	asMirroredFlag(cmd, &mirrored)
 	scope.register(a, cmd)
 	return cmd
 }
@@ -45,7 +58,7 @@ type verifyJSON struct {
 	skipReport
 }
 
-func (a *app) verify(ctx context.Context, nameA, nameB string, f scopeFlags) (err error) {
+func (a *app) verify(ctx context.Context, nameA, nameB string, f scopeFlags, mirrored bool) (err error) {
 	first, err := a.open(ctx, nameA, reading)
 	if err != nil {
 		return err
@@ -62,6 +75,9 @@ func (a *app) verify(ctx context.Context, nameA, nameB string, f scopeFlags) (er
 	}
 	if err != nil {
 		return err
+	}
+	if mirrored {
+		first.store, second.store = asMirrored{first.store}, asMirrored{second.store}
 	}
 	p := a.progress()
 	report, err := sessionstore.Verify(ctx, first.store, second.store, scope,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -33,7 +34,8 @@ A transcript that is seen first is compared with the store, and what is missing
 is appended, so nothing is lost while the command is not running. That reads
 all transcripts, here and in the store; --max-age leaves out old ones until
 they are written to again. Lines that agents never mirror are left out:
-requests (types api-request…) and journals of workflows.
+requests (types api-request…) and journals of workflows. "import" keeps them,
+so keep a backup by one of the two, or give --as-mirrored to import and verify.
 
 While the store cannot be reached the command goes on trying. Do not use it
 where a host mirrors the same sessions: what has no uuid would be stored twice.
@@ -90,6 +92,7 @@ func (a *app) watch(ctx context.Context, args []string, opts watchOptions) (err 
 	if err == nil || report.Entries > 0 {
 		err = cmp.Or(err, tell.report(report))
 	}
+	err = notStored(err)
 	if err != nil && ctx.Err() != nil && !opts.once {
 		a.fail(errorText(err)) // it ended as asked, but not all is stored
 		return errReported
@@ -118,7 +121,26 @@ func (a *app) watchedDir(args []string, mustExist bool) (dir string, err error) 
 	case !info.IsDir():
 		return "", usagef("%s is not a directory", dir)
 	}
-	return dir, nil
+	return dir, refuseConfigDir(dir)
+}
+
+// notStored makes one line of an error that joins those of many transcripts.
+// Each of them has been told already.
+func notStored(err error) error {
+	joined, ok := errors.Unwrap(err).(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var failed []error
+	for _, e := range joined.Unwrap() {
+		if _, ok := e.(interface{ Unwrap() error }); ok {
+			failed = append(failed, e) // others are of the directory, or the end of the time
+		}
+	}
+	if len(failed) < 2 {
+		return err
+	}
+	return fmt.Errorf("%s not stored: %w", plural(len(failed), "transcript"), failed[0])
 }
 
 // watchTeller says what happens. Callbacks come from several goroutines, but

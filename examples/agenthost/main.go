@@ -2,11 +2,13 @@
 // lives in a store, so that the session can go on on any machine that reaches
 // the store.
 //
-//	agenthost -store DIR [-session ID | -continue] [-agent PROGRAM] PROMPT…
+//	agenthost -store DIR [-session ID | -continue] [-agent PROGRAM | -standin] PROMPT…
 //
 // Each prompt is one turn. Run it again with the id that it prints, on another
 // machine if you like. A signal ends it gracefully: the agent finishes the turn,
-// and everything is stored.
+// and everything is stored. What the store does not take lies in DIR.spill.
+//
+// With -standin it runs without an agent: a scripted process takes its place.
 //
 // A directory is the store here, so that the example runs anywhere. Replace
 // [openStore] by a database or a bucket for hosts that share nothing.
@@ -30,11 +32,19 @@ import (
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/filestore"
 	"github.com/sessionstore/sessionstore/host"
+	"github.com/sessionstore/sessionstore/internal/standin"
 	"github.com/sessionstore/sessionstore/mirror"
 	"github.com/sessionstore/sessionstore/resume"
 )
 
+// standinArg makes this program the stand-in of -standin: a process of its own,
+// as an agent is.
+const standinArg = "-run-as-standin"
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == standinArg {
+		os.Exit(standin.Main(os.Args[2:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -46,7 +56,8 @@ func main() {
 // config is what the command line says.
 type config struct {
 	store, session, agent, project string
-	latest                         bool
+	spill                          string
+	latest, standin                bool
 	prompts                        []string
 }
 
@@ -58,9 +69,11 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.StringVar(&c.session, "session", "", "id of the session to go on with")
 	flags.BoolVar(&c.latest, "continue", false, "go on with the newest session")
 	flags.StringVar(&c.agent, "agent", "claude", "the agent's executable")
+	flags.BoolVar(&c.standin, "standin", false, "run a stand-in that answers without a model, instead of the agent")
 	flags.StringVar(&c.project, "project", "", "scope of the session, such as a tenant (default: the directory)")
 	err := flags.Parse(args)
 	c.prompts = flags.Args()
+	c.spill = filepath.Clean(c.store) + ".spill" // on the same disk, and one for each store
 	return c, err
 }
 
@@ -68,6 +81,9 @@ func openStore(c config) (*filestore.Store, error) { return filestore.Open(c.sto
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	c, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -82,14 +98,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // serve runs the agent from start to end.
 func serve(ctx context.Context, store sessionstore.SessionStore, c config, log *slog.Logger, stdout io.Writer) (err error) {
-	spill := filepath.Join(os.TempDir(), "agenthost-spill")
+	command := []string{c.agent}
+	if c.standin {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		command = []string{self, standinArg}
+	}
 	agent, err := host.Start(ctx, store, host.Options{
-		Command: []string{c.agent},
+		Command: command,
 		Session: resume.Options{
 			SessionID: c.session, Continue: c.latest, ProjectKey: c.project,
 			OnSkip: func(s resume.Skip) { log.Warn("left out", "what", s) },
 		},
-		Mirror:       mirrorOptions(log, spill),
+		Mirror:       mirrorOptions(log, c.spill),
 		OnPermission: askNobody,
 	})
 	if err != nil {
@@ -110,7 +133,9 @@ func serve(ctx context.Context, store sessionstore.SessionStore, c config, log *
 			return err
 		}
 	}
-	fmt.Fprintf(stdout, "session %s\n", agent.SessionID())
+	if id := agent.SessionID(); id != "" { // a new one has none before its first prompt
+		fmt.Fprintf(stdout, "session %s\n", id)
+	}
 	return nil
 }
 

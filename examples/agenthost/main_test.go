@@ -24,7 +24,10 @@ import (
 
 // TestMain runs the tests, or is the agent that they start.
 func TestMain(m *testing.M) {
-	if os.Getenv("AGENTHOST_TEST_AGENT") != "" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == standinArg:
+		main()
+	case os.Getenv("AGENTHOST_TEST_AGENT") != "":
 		os.Exit(standin.Main(os.Args[1:]))
 	}
 	goleak.VerifyTestMain(m)
@@ -66,6 +69,34 @@ func TestASessionGoesOnOnASecondHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "Prompts before it: 3.")
 	require.Contains(t, out, id[1])
+}
+
+func TestItRunsWithoutAnAgent(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	newHost(t)
+	out, err := agenthost(t, t.Context(), "-store", store, "-standin", "-agent", "no such program", "first")
+	require.NoError(t, err)
+	require.Contains(t, out, "Prompts before it: 0.")
+	out, err = agenthost(t, t.Context(), "-store", store, "-standin", "-continue", "second")
+	require.NoError(t, err)
+	require.Contains(t, out, "Prompts before it: 1.")
+}
+
+func TestWithoutAPromptItNamesNoSession(t *testing.T) {
+	out, err := agenthost(t, t.Context(), "-store", t.TempDir(), "-agent", newHost(t))
+	require.NoError(t, err)
+	require.Empty(t, out)
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	_, err := agenthost(t, t.Context(), "-h")
+	require.NoError(t, err)
+}
+
+func TestEachStoreHasASpillOfItsOwn(t *testing.T) {
+	c, err := parse([]string{"-store", "data/sessions/"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join("data", "sessions.spill"), c.spill)
 }
 
 // A signal in the middle of a turn: the agent finishes, and nothing is lost.

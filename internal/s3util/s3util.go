@@ -294,8 +294,10 @@ func CheckPrefix(prefix string) error {
 		return nil
 	case len(prefix) > MaxPrefixLen:
 		return fmt.Errorf("it has %d bytes, the limit is %d", len(prefix), MaxPrefixLen)
-	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }):
-		return errors.New("it holds a control character, a backslash or invalid UTF-8")
+	case prefix[0] == '/':
+		return errors.New("it must not begin with a slash")
+	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == 0xfffe || r == 0xffff }):
+		return errors.New("it holds a control character, a backslash, invalid UTF-8 or what XML cannot hold")
 	}
 	for seg := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
 		if seg == "" || seg == "." || seg == ".." {

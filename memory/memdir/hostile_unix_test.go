@@ -3,6 +3,7 @@
 package memdir
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore/memory"
@@ -109,6 +111,41 @@ func TestOneBadEntryDoesNotHideTheOthers(t *testing.T) {
 	require.True(t, r.IsError)
 	require.NotContains(t, r.Text(), dir)
 	require.NotContains(t, r.Text(), "root")
+}
+
+// A pipe without another end in the place of a file or directory stops nobody.
+func TestAPipeInThePlaceOfAFileBlocksNobody(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, "scope")
+	require.NoError(t, s.Write(t.Context(), "/memories/good", []byte("text"), "", memory.Limits{}))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "scope", "pipe"), 0o600))
+	require.NoError(t, os.Symlink("pipe", filepath.Join(dir, "scope", "link")))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, p := range []string{"/memories/pipe", "/memories/link"} {
+			assert.ErrorIs(t, s.Write(ctx, p, nil, "", memory.Limits{}), memory.ErrExists)
+			assert.ErrorIs(t, s.Write(ctx, p, nil, "version", memory.Limits{}), memory.ErrConflict)
+			assert.ErrorIs(t, s.Write(ctx, p+"/below", nil, "", memory.Limits{}), memory.ErrNotDirectory)
+			assert.ErrorIs(t, s.Rename(ctx, "/memories/good", p), memory.ErrExists)
+			assert.ErrorIs(t, s.Rename(ctx, "/memories/good", p+"/below"), memory.ErrNotDirectory)
+			assert.ErrorIs(t, s.Rename(ctx, p, "/memories/other"), memory.ErrNotFound)
+			assert.ErrorIs(t, s.Delete(ctx, p), memory.ErrNotFound)
+		}
+		assert.NoError(t, s.Write(ctx, "/memories/next", nil, "", memory.Limits{}))
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		// Let them go, so that the test ends.
+		f, err := os.OpenFile(filepath.Join(dir, "scope", "pipe"), os.O_RDWR, 0)
+		require.NoError(t, err)
+		defer f.Close()
+		<-done
+		t.Fatal("a pipe blocked a writer")
+	}
 }
 
 func TestADeletedScopeIsAnOutage(t *testing.T) {

@@ -55,7 +55,7 @@ func (s *Store) walk(ctx context.Context, dir string, list *[]memory.FileInfo) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, err := s.root.Open(name(dir))
+	f, err := openDir(s.root, name(dir))
 	if err != nil {
 		return s.unreadable(dir, err)
 	}

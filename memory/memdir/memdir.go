@@ -186,6 +186,12 @@ func (s *Store) openFile(path string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
+// openDir opens a directory, and never waits when something else is in its
+// place: a pipe would not be opened before its other end is.
+func openDir(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
+}
+
 // missing turns the error for a name that is not there into ErrNotFound. In a
 // directory that has been deleted itself no name is there, which is another
 // matter.
@@ -231,7 +237,7 @@ func (s *Store) twin(path string) (string, error) {
 }
 
 func twinIn(root *os.Root, dir, elem string) (string, error) {
-	f, err := root.Open(dir)
+	f, err := openDir(root, dir)
 	if errors.Is(err, fs.ErrNotExist) || isNotDirectory(err) {
 		return "", nil
 	}

@@ -141,7 +141,7 @@ func (s *Store) free(ctx context.Context, p string) error {
 
 // removeEmpty removes a directory in which there is nothing but directories.
 func (s *Store) removeEmpty(dir string) bool {
-	f, err := s.root.Open(dir)
+	f, err := openDir(s.root, dir)
 	if err != nil {
 		return false
 	}
@@ -207,7 +207,7 @@ func (s *Store) syncDirs(dir string) error {
 		return nil
 	}
 	for ; ; dir = path.Dir(dir) {
-		f, err := s.root.Open(dir)
+		f, err := openDir(s.root, dir)
 		if err == nil {
 			err = errors.Join(f.Sync(), f.Close())
 		}
