@@ -19,7 +19,34 @@ func parseInput(input json.RawMessage) (fields, error) {
 	if err := json.Unmarshal(input, &f); err != nil || f == nil {
 		return nil, modelErrorf("Error: The input must be one JSON object with a field `command`.")
 	}
+	if name := twice(input); name != "" {
+		return nil, modelErrorf("Error: The field `%s` is there twice.", name)
+	}
 	return f, nil
+}
+
+// twice returns a name that an object has more than once, of which
+// encoding/json would take the last. The input is a valid object.
+func twice(input []byte) string {
+	d := json.NewDecoder(bytes.NewReader(input))
+	seen := map[string]bool{}
+	_, _ = d.Token()
+	for d.More() {
+		token, err := d.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return ""
+		}
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return ""
+		}
+	}
+	return ""
 }
 
 // has says whether there is such a field that is not null.

@@ -155,6 +155,9 @@ func (t *Tool) Run(ctx context.Context, input json.RawMessage) (result Result) {
 			result = t.failed(ctx, fmt.Errorf("memory: panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
+	if err := ctx.Err(); err != nil {
+		return t.failed(ctx, &undone{err})
+	}
 	content, err := t.run(ctx, input)
 	if err != nil {
 		return t.failed(ctx, err)
@@ -194,16 +197,26 @@ func (t *Tool) failed(ctx context.Context, err error) Result {
 		return Result{Content: []Block{{Text: wrong.text}}, IsError: true}
 	}
 	text := unknown
+	var definite interface{ NothingDone() }
 	var refused *refusedError
 	switch {
 	case errors.As(err, &refused):
 		text = refused.text()
+	case errors.As(err, &definite):
+		text = "Error: The command was not carried out, because the memory cannot be used at the moment. Nothing was changed."
 	case errors.Is(err, ErrConflict):
 		text = "Error: The file was changed by others again and again, so it was left as it is. View it and try again."
 	}
 	t.report(ctx, err)
 	return Result{Content: []Block{{Text: text}}, IsError: true, Err: err}
 }
+
+// undone is a failure that has surely changed nothing. Stores have errors with
+// such a method too.
+type undone struct{ error }
+
+func (e *undone) Unwrap() error { return e.error }
+func (e *undone) NothingDone()  {}
 
 // report and changed call the hooks of the host, which must not do harm.
 func (t *Tool) report(ctx context.Context, err error) {
@@ -242,10 +255,15 @@ func (e *refusedError) text() string {
 }
 
 // redact returns what is written in place of the text.
-func (t *Tool) redact(ctx context.Context, path string, data []byte) ([]byte, error) {
+func (t *Tool) redact(ctx context.Context, path string, data []byte) (out []byte, err error) {
 	if t.opts.Redact == nil {
 		return data, nil
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, &refusedError{path, fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
 	text, err := t.opts.Redact(ctx, path, string(data))
 	if err != nil {
 		return nil, &refusedError{path, err}

@@ -409,7 +409,7 @@ func TestRedactSeesWholeFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"refuse": "Error: /memories/g was not written: no secrets in memory",
 		"broken": "Error: /memories/g was not written: the host does not allow this text",
-		"panic":  "Error: The memory could not be reached",
+		"panic":  "Error: /memories/g was not written: the host does not allow this text",
 	} {
 		r := b.run("create", "path", "/memories/g", "file_text", text)
 		require.True(t, r.IsError)

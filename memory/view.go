@@ -156,8 +156,8 @@ func (t *Tool) viewDirectory(ctx context.Context, dir string) ([]Block, error) {
 		b.WriteString("\n" + row)
 		shown++
 	}
-	fmt.Fprintf(&b, "\n\n[Cut here: a view shows at most %d characters, and %d of %d files and directories fit. View a subdirectory to see more.]",
-		t.opts.MaxViewChars, shown, len(rows))
+	fmt.Fprintf(&b, "\n\n[Cut here: a view shows at most %d characters, and %d of %d files and directories fit. The other %d can be viewed by path: view a subdirectory, or a file by its name.]",
+		t.opts.MaxViewChars, shown, len(rows), len(rows)-shown)
 	return []Block{{Text: b.String()}}, nil
 }
 

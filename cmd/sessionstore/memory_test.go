@@ -114,3 +114,14 @@ func TestMemoryDemandsAScopeAndAStore(t *testing.T) {
 	require.Contains(t, fails(t, exitUsage, "memory", "expire", "-s", "file:"+dir, "--scope", "x", "--unused-for", "5m"), "at least 1h")
 	require.Contains(t, fails(t, exitUsage, "memory", "frobnicate"), "unknown command")
 }
+
+func TestMemoryPutEndsAtTheLimit(t *testing.T) {
+	home(t)
+	dir := filepath.Join(t.TempDir(), "memories")
+	r := cliWith(t.Context(), strings.Repeat("x", 4<<20+1), "memory", "put", "-s", "file:"+dir, "--scope", "x", "a")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "standard input has more than 4,194,304 bytes")
+	require.NoDirExists(t, dir)
+	fails(t, exitNotFound, "memory", "migrate", "-s", "file:"+dir)
+	require.NoDirExists(t, dir)
+}

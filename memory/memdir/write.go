@@ -20,7 +20,7 @@ import (
 func (s *Store) locked(ctx context.Context, op, path string, invalid error, f func() error) error {
 	err := begin(ctx, invalid)
 	if err == nil && s.readOnly {
-		err = fmt.Errorf("the scope is open for reading only: %w", fs.ErrPermission)
+		err = undone{fmt.Errorf("the scope is open for reading only: %w", fs.ErrPermission)}
 	}
 	if err == nil {
 		err = s.alone(ctx, f)
@@ -48,6 +48,12 @@ func (s *Store) alone(ctx context.Context, f func() error) error {
 	}
 	return f()
 }
+
+// undone is a failure that has changed nothing, which the tool tells the model.
+type undone struct{ error }
+
+func (e undone) Unwrap() error { return e.error }
+func (e undone) NothingDone()  {}
 
 // sweep removes what others have left behind when they died. They held the lock
 // while they made it, so nobody is using it.
@@ -164,7 +170,7 @@ func (s *Store) replace(name string, data []byte) error {
 	}
 	if err != nil {
 		_ = s.root.Remove(temp)
-		return err
+		return undone{err}
 	}
 	s.step("renamed")
 	return s.syncDirs(path.Dir(name))
@@ -240,7 +246,7 @@ func (s *Store) there(ctx context.Context, path string) error {
 func (s *Store) remove(name string) error {
 	trash := trashPrefix + rand.Text()
 	if err := s.root.Rename(name, trash); err != nil {
-		return err
+		return undone{err}
 	}
 	s.step("trashed")
 	_ = s.root.RemoveAll(trash) // what stays is swept later
@@ -264,7 +270,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 			return err
 		}
 		if err := s.moveTo(name(from), name(to)); err != nil {
-			return err
+			return undone{err}
 		}
 		s.step("renamed")
 		if err := s.syncDirs(path.Dir(name(to))); err != nil {

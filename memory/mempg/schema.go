@@ -14,7 +14,15 @@ import (
 
 // ErrNotMigrated: the tables are missing, or older than this version of the
 // code needs. Call [Store.Migrate], or run what [Store.Schema] returns.
-var ErrNotMigrated = errors.New("the tables are missing or too old; call Store.Migrate, or run the SQL of Store.Schema")
+var ErrNotMigrated error = notMigrated{}
+
+// notMigrated is an error of which the tool knows that nothing was changed.
+type notMigrated struct{}
+
+func (notMigrated) NothingDone() {}
+func (notMigrated) Error() string {
+	return "the tables are missing or too old; call Store.Migrate, or run the SQL of Store.Schema"
+}
 
 // SchemaVersion is the version of the tables that this code needs.
 const SchemaVersion = 1

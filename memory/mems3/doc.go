@@ -28,10 +28,20 @@
 // first, in "!intent", and every call looks for that. A call that finds one
 // completes it before it does anything else, so what has died halfway is never
 // seen. An edit that meets a rename either comes before it or fails with
-// [memory.ErrConflict]. On servers that ignore If-Match for deletes, a host that
-// stood still in the middle of a rename or delete for as long as it took others
-// to complete it, and to make a file of the same name again, can delete that
-// file.
+// [memory.ErrConflict].
+//
+// What remains: a host that stood still in the middle of a rename or delete,
+// while others completed it and used the same names again, looks for the intent
+// before and after each step, and takes back what came too late. For that
+// moment others can see it, and if the host dies then, a file that was moved or
+// deleted can stay, or one that was made anew with the same contents is gone
+// from its place. So do not let two hosts rename the same directories to and
+// fro at the same time. On servers that ignore If-Match for deletes such a host
+// can also delete a file of the same name.
+//
+// When the answer to writing an intent down was lost and the files have changed
+// since then, a delete fails, and a rename if nothing shows that it was made:
+// it is not known whether it was carried out.
 //
 // # Requests
 //

@@ -1,14 +1,12 @@
 package mems3
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -47,6 +45,9 @@ const (
 	// sees one without its intent.
 	tombstone = "sessionstore memory: moved by "
 
+	// tombstoneSize is with the name of the intent and a line feed.
+	tombstoneSize = int64(len(tombstone) + 26 + 1)
+
 	// moveTries is how often a file is copied anew because it was edited.
 	moveTries = 20
 	// sweeps is how often a delete lists anew because files were edited.
@@ -80,15 +81,16 @@ func (s *Store) carryOut(ctx context.Context, in intent, check func(inventory) e
 	if err != nil {
 		return err
 	}
+	lost := false // an answer, so that others may have carried it out already
 	for {
 		all, err := s.settled(ctx)
-		if err == nil {
-			err = check(all)
-		}
 		if err != nil {
 			return err
 		}
-		in.etag, err = s.put(ctx, s.base+intentName, data, condition{}, []string{in.ID}, "")
+		if err := check(all); err != nil {
+			return s.unless(ctx, in, all, lost, err)
+		}
+		in.etag, err = s.putWatched(ctx, s.base+intentName, data, condition{}, []string{in.ID}, "", &lost)
 		if err == nil {
 			break
 		}
@@ -105,9 +107,29 @@ func (s *Store) carryOut(ctx context.Context, in intent, check func(inventory) e
 		if open := s.open(ctx, in); errors.Is(open, errCompleted) {
 			return nil
 		}
-		return errors.Join(err, s.end(ctx, in))
+		if endErr := s.end(ctx, in); endErr != nil {
+			return fmt.Errorf("%w (%v)", endErr, err) // others may carry it out
+		}
+		return s.unless(ctx, in, all, lost, err)
 	}
 	return s.run(ctx, in)
+}
+
+// unless returns why an intent cannot be carried out, unless that may be
+// because others have done so, after the answer to writing it down was lost.
+func (s *Store) unless(ctx context.Context, in intent, all inventory, lost bool, why error) error {
+	if !lost {
+		return why
+	}
+	if in.Op == opRename {
+		for _, p := range all.at(in.To) {
+			o, err := s.get(ctx, s.name(p), 0)
+			if err == nil && o.intent == in.ID {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("an answer of the server was lost, and the files have changed since then, so it is not known whether it was carried out (%v)", why)
 }
 
 // complete carries out what somebody has begun.
@@ -209,58 +231,6 @@ func (s *Store) runRename(ctx context.Context, in intent) error {
 		return memory.ErrExists
 	}
 	return nil
-}
-
-// move copies a file to its new place and puts a tombstone into the old one,
-// whose etag it returns; none if the file is gone. When somebody has made
-// another file in the new place at the last moment, both stay: ErrExists.
-func (s *Store) move(ctx context.Context, in intent, path string) (etag string, err error) {
-	to := s.name(in.To + strings.TrimPrefix(path, in.From))
-	for try := 1; ; try++ {
-		o, err := s.get(ctx, s.name(path), 0)
-		if errors.Is(err, s3util.ErrGone) {
-			return "", nil
-		}
-		if err != nil || o.ended() {
-			return o.etag, err
-		}
-		err = s.copyTo(ctx, in, o, to)
-		if err == nil {
-			etag, err = s.put(ctx, s.name(path), []byte(tombstone+in.ID+"\n"), condition{o.etag}, []string{rand.Text()}, in.ID)
-		}
-		if err == nil {
-			return etag, nil
-		}
-		if !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExists) || try == moveTries {
-			return "", err
-		}
-		if err := pause(ctx, try); err != nil {
-			return "", err
-		}
-	}
-}
-
-// copyTo makes the new file, or brings one that this rename has made before up
-// to date.
-func (s *Store) copyTo(ctx context.Context, in intent, o object, to string) error {
-	ops := append([]string{rand.Text()}, o.ops...)
-	_, err := s.put(ctx, to, o.data, condition{}, ops, in.ID)
-	if !errors.Is(err, memory.ErrConflict) {
-		return err
-	}
-	there, err := s.get(ctx, to, 0)
-	switch {
-	case errors.Is(err, s3util.ErrGone):
-		return memory.ErrConflict
-	case err != nil:
-		return err
-	case there.intent != in.ID:
-		return memory.ErrExists
-	case bytes.Equal(there.data, o.data):
-		return nil
-	}
-	_, err = s.put(ctx, to, o.data, condition{there.etag}, ops, in.ID)
-	return err
 }
 
 // deleteIf deletes an object if it has this etag, and says whether it has. Not

@@ -54,8 +54,22 @@ func (s *Store) list(ctx context.Context) (inventory, error) {
 func (s *Store) settled(ctx context.Context) (inventory, error) {
 	for {
 		all, err := s.list(ctx)
-		if err != nil || !all.hasIntent {
+		if err != nil {
 			return all, err
+		}
+		if !all.hasIntent {
+			found, err := s.sweepTombstones(ctx, all)
+			if err != nil || !found {
+				return all, err
+			}
+			// Unless they are those of a rename that has begun since then.
+			if _, err = s.getIntent(ctx); errors.Is(err, s3util.ErrGone) {
+				return all, nil
+			}
+			if err != nil {
+				return all, err
+			}
+			continue
 		}
 		in, err := s.getIntent(ctx)
 		if errors.Is(err, s3util.ErrGone) {

@@ -125,8 +125,18 @@ func (s *Store) wrap(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var noBucket interface{ ErrorCode() string }
+	if errors.As(err, &noBucket) && noBucket.ErrorCode() == "NoSuchBucket" {
+		err = undone{err}
+	}
 	return &memory.OpError{Package: "mems3", Op: op, Scope: s.scope, Path: path, Err: err}
 }
+
+// undone is a failure that has changed nothing, which the tool tells the model.
+type undone struct{ error }
+
+func (e undone) Unwrap() error { return e.error }
+func (e undone) NothingDone()  {}
 
 // name is the name of a file's object.
 func (s *Store) name(path string) string {
@@ -196,6 +206,26 @@ type condition struct{ etag string }
 // that says of our own write that it has been overtaken, is checked against
 // what is there.
 func (s *Store) put(ctx context.Context, name string, data []byte, c condition, ops []string, intent string) (etag string, err error) {
+	return s.putWatched(ctx, name, data, c, ops, intent, new(bool))
+}
+
+// watched is a retryer that notes when an answer was lost, since requests are
+// also repeated by the client itself.
+type watched struct {
+	aws.Retryer
+	lost *bool
+}
+
+func (w watched) IsErrorRetryable(err error) bool {
+	if !s3util.Answered(err) {
+		*w.lost = true
+	}
+	return w.Retryer.IsErrorRetryable(err)
+}
+
+// putWatched is put that says whether it had to send the object more than once
+// because an answer was lost.
+func (s *Store) putWatched(ctx context.Context, name string, data []byte, c condition, ops []string, intent string, lost *bool) (etag string, err error) {
 	in := &s3.PutObjectInput{
 		Bucket: &s.bucket, Key: &name, ServerSideEncryption: s.sse, SSEKMSKeyId: s.kmsKeyID,
 		Metadata: map[string]string{opsMetadata: strings.Join(ops[:min(len(ops), keptOps)], " ")},
@@ -210,10 +240,15 @@ func (s *Store) put(ctx context.Context, name string, data []byte, c condition, 
 	}
 	for try := 1; ; try++ {
 		in.Body = bytes.NewReader(data)
-		out, err := s.client.PutObject(ctx, in)
+		out, err := s.client.PutObject(ctx, in, func(o *s3.Options) {
+			if o.Retryer != nil {
+				o.Retryer = watched{o.Retryer, lost}
+			}
+		})
 		if err == nil {
 			return aws.ToString(out.ETag), nil
 		}
+		*lost = *lost || !s3util.Answered(err)
 		if s3util.Answered(err) && !s3util.IsPrecondition(err) && !s3util.IsConflict(err) && !errors.Is(s3util.Gone(err), s3util.ErrGone) {
 			return "", err
 		}
@@ -304,7 +339,9 @@ func (s *Store) read(ctx context.Context, path string, max int64) (object, error
 		case !errors.Is(intentErr, s3util.ErrGone):
 			return object{}, intentErr
 		case err == nil && o.ended():
-			// The rename has ended between the two requests.
+			// The rename has ended between the two requests, or a host that
+			// came too late has left this.
+			_, _ = s.deleteIf(ctx, s.name(path), o.etag)
 			return object{}, s3util.ErrGone
 		}
 		return o, err
@@ -396,6 +433,10 @@ func (s *Store) mayCreate(ctx context.Context, path string, size int64, limits m
 	}
 	for {
 		in, err := s.around(ctx, path)
+		if in == nil && (errors.Is(err, memory.ErrExists) || errors.Is(err, memory.ErrNotDirectory)) {
+			all, listErr := s.settled(ctx) // if it is not a tombstone
+			return cmp.Or(listErr, all.free(path))
+		}
 		if in == nil {
 			return err
 		}
