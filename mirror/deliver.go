@@ -10,13 +10,7 @@ import (
 	"github.com/sessionstore/sessionstore/internal/jsonscan"
 )
 
-// hangGrace is how long a call may take to return after its context has ended.
-const hangGrace = 5 * time.Second
-
-var (
-	errHangs  = errors.New("the call of the store has not returned")
-	errBehind = errors.New("waits behind a batch that was given up")
-)
+var errBehind = errors.New("waits behind a batch that was given up")
 
 // deliver appends a batch or gives it up. For a key with batches in files it
 // delivers those first; then the batch may be empty. The error has been
@@ -109,7 +103,7 @@ func (m *Mirror) attempt(q *queue, entries []sessionstore.Entry) (int, error) {
 	for n := 1; ; n++ {
 		start := time.Now()
 		timedOut, err := m.call(q, m.opts.CallTimeout, func(ctx context.Context) error {
-			return m.store.Append(ctx, q.key, entries)
+			return m.store.Append(asTry(ctx, n), q.key, entries)
 		})
 		m.tellAppend(q.key, entries, n, time.Since(start), err)
 		switch {
@@ -130,74 +124,13 @@ func (m *Mirror) attempt(q *queue, entries []sessionstore.Entry) (int, error) {
 	}
 }
 
-// call calls the store once. A call that does not return although its context
-// has ended keeps the key: nothing else is appended to it until it returns.
-func (m *Mirror) call(q *queue, timeout time.Duration, f func(context.Context) error) (timedOut bool, err error) {
-	if err := m.waitForStuck(q); err != nil {
-		return false, err
+// asTry is the context of the n-th try of a batch. The store must not take the
+// first one for a repetition of an earlier batch that was equal and failed.
+func asTry(ctx context.Context, n int) context.Context {
+	if n == 1 {
+		return sessionstore.WithNewBatch(ctx)
 	}
-	if m.calls.Err() != nil {
-		return false, context.Cause(m.calls)
-	}
-	ctx, cancel := context.WithTimeout(m.calls, timeout)
-	done := make(chan error, 1)
-	m.calling.Add(1)
-	go func() {
-		defer m.calling.Done()
-		done <- m.contain(func() error { return f(ctx) })
-	}()
-	err, returned := m.await(done, timeout+hangGrace)
-	if !returned {
-		q.stuck = make(chan struct{})
-		go func(stuck chan struct{}) {
-			<-done
-			cancel()
-			close(stuck)
-		}(q.stuck)
-		m.count(func(s *Stats) { s.Timeouts++ })
-		return true, fmt.Errorf("%w after %v", errHangs, timeout)
-	}
-	timedOut = err != nil && ctx.Err() == context.DeadlineExceeded && m.calls.Err() == nil
-	if timedOut {
-		m.count(func(s *Stats) { s.Timeouts++ })
-	}
-	cancel()
-	return timedOut, err
-}
-
-// await waits for a call to return: as long as given, or for a moment once the
-// mirror has cancelled all calls.
-func (m *Mirror) await(done <-chan error, limit time.Duration) (err error, returned bool) {
-	hang := time.NewTimer(limit)
-	defer hang.Stop()
-	closing := m.calls.Done()
-	for {
-		select {
-		case err := <-done:
-			return err, true
-		case <-closing:
-			closing = nil
-			hang.Reset(closeGrace / 2)
-		case <-hang.C:
-			return nil, false
-		}
-	}
-}
-
-// waitForStuck waits as long as a call may take.
-func (m *Mirror) waitForStuck(q *queue) error {
-	if q.stuck == nil {
-		return nil
-	}
-	select {
-	case <-q.stuck:
-	case <-m.calls.Done():
-		return context.Cause(m.calls)
-	case <-time.After(m.opts.CallTimeout):
-		return errHangs
-	}
-	q.stuck = nil
-	return nil
+	return ctx
 }
 
 // contain turns a panic into an error.
@@ -242,8 +175,9 @@ func (m *Mirror) giveUp(q *queue, entries []sessionstore.Entry, attempts int, ca
 			e.Err = fmt.Errorf("%w; and it could not be kept in a file: %w", cause, err)
 		}
 		e.Spilled = name
-		if attempts > 0 && !errors.Is(cause, errHangs) && !m.opts.NoRetryAfterTimeout {
+		if name != "" && attempts > 0 && !errors.Is(cause, errWaits) {
 			q.tried = name
+			q.hangs(cause, name)
 		}
 	}
 	m.count(func(s *Stats) {
@@ -278,6 +212,8 @@ func (m *Mirror) isHeld(q *queue) bool {
 		}
 		if err != nil || len(files) > 0 {
 			m.setHeld(q, true)
+		} else { // what a killed process was writing
+			_ = (&replayer{dir: keyDir(m.opts.Spill, q.key)}).run(m.calls)
 		}
 	}
 	m.mu.Lock()
@@ -301,6 +237,7 @@ func (m *Mirror) spill(q *queue, e *Error) (name string, err error) {
 		return "", err
 	}
 	q.anchor = anchorOf(q.anchor, e.Entries) // it will be stored before the next
+	q.kept = append(q.kept, keptFile{name, len(e.Entries), q.anchor})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !q.held {
@@ -328,26 +265,35 @@ func (m *Mirror) deliverHeld(q *queue) error {
 	if !m.mayTry(q) {
 		return errNotYet
 	}
-	r := replayer{
-		store: m.store, key: q.key, dir: keyDir(m.opts.Spill, q.key), tried: q.tried,
-		call: func(f func(context.Context) error) error {
+	if err := m.waitForStuck(q); err != nil {
+		return err // the call has the lock
+	}
+	if m.opts.NoRetryAfterTimeout {
+		q.tried = ""
+	}
+	r := &replayer{
+		store: m.store, key: q.key, dir: keyDir(m.opts.Spill, q.key),
+		tried: q.tried, landed: q.landed, kept: q.kept, missing: q.missing,
+		call: func(file string, f func(context.Context) error) error {
 			_, err := m.call(q, m.opts.CallTimeout, f)
+			q.hangs(err, file)
 			return err
 		},
 		refused: func(e sessionstore.Entry, err error) { _ = m.unusable(q, e, 1, err) },
 	}
+	q.delivering = r
 	err := r.run(m.calls)
-	q.tried = r.tried
-	if errors.Is(err, errHangs) || m.opts.NoRetryAfterTimeout {
-		q.tried = ""
-	}
+	q.delivering = nil
+	q.tried, q.landed, q.kept, q.missing = r.tried, r.landed, r.kept, r.missing
+	m.reportMissing(q.key, r.gone)
 	m.count(func(s *Stats) {
 		s.Delivered += int64(r.report.Entries)
 		if l := m.losses[q.key]; l != nil && err == nil {
-			if l.Entries -= l.Spilled; l.Entries <= 0 {
+			l.Entries -= l.Spilled
+			l.Spilled = 0
+			if l.Entries <= 0 && l.Missing == 0 {
 				delete(m.losses, q.key)
 			}
-			l.Spilled = 0
 		}
 		q.held, q.retryAt = err != nil, time.Now().Add(m.opts.SpillRetry)
 	})
@@ -355,6 +301,6 @@ func (m *Mirror) deliverHeld(q *queue) error {
 		m.log("kept batches could not be delivered", q.key, 0, err)
 		return err
 	}
-	q.nextNum = 0
+	q.nextNum, q.tried, q.landed, q.missing = 0, "", "", nil // numbers begin anew
 	return nil
 }

@@ -62,8 +62,15 @@
 // usual. What is left when the process ends is delivered by [Replay], or by the
 // next Mirror with the same directory before it appends anything to the key.
 // Replay looks at what the store holds, so a batch that had landed all the same
-// is not stored twice. The directory grows as long as the store is away. Its
-// files are as private as the transcripts, with mode 0600.
+// is not stored twice, except where that can't be told: see there. The directory
+// grows as long as the store is away. Its files are as private as the
+// transcripts, with mode 0600.
+//
+// A damaged file is an error that names it, and keeps those behind it waiting.
+// Mend it, or move it out of the directory. A file that is gone is reported as
+// missing, with [ErrBatchMissing]: by the mirror that wrote it, and by whoever
+// finds that it lacks between others. In both cases [Watch] with Once set brings
+// in what is missing, once the others are delivered.
 //
 // Without Options.Spill a batch that was given up is in the agent's local file
 // only, and later batches of its key are stored behind the gap. [Watch] with

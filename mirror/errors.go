@@ -13,7 +13,7 @@ import (
 type Error struct {
 	Key sessionstore.Key
 	// Entries are what is not stored. They must not be changed. A frame that
-	// was cut off has none.
+	// was cut off has none, and nor has a file that is missing.
 	Entries []sessionstore.Entry
 	// Attempts is how often the store was called for them.
 	Attempts int
@@ -23,7 +23,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if len(e.Entries) == 0 {
+	switch {
+	case errors.Is(e.Err, ErrBatchMissing):
+		return fmt.Sprintf("mirror: deliver %v: %v", e.Key, e.Err)
+	case len(e.Entries) == 0:
 		return fmt.Sprintf("mirror: frame for %v: %v", e.Key, e.Err)
 	}
 	text := fmt.Sprintf("mirror: append %v: %s not stored: %v", e.Key, counted(len(e.Entries), "entry", "entries"), e.Err)
@@ -40,6 +43,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // object, usually because the agent was killed while it wrote. Its whole
 // entries before the fault are stored.
 var ErrBrokenFrame = errors.New("broken frame")
+
+// ErrBatchMissing is wrapped where a file that kept a batch is gone although
+// nobody delivered it. What it held is in the agent's local file only; [Watch]
+// with Once set brings it in.
+var ErrBatchMissing = errors.New("a file with a batch is missing")
 
 // ForeignError is a frame whose path is no transcript below the projects
 // directory. Its entries are not stored.
@@ -68,6 +76,9 @@ type Loss struct {
 	Key     sessionstore.Key
 	Entries int // in all, those kept in files included
 	Spilled int // entries kept in files of Options.Spill
+	// Missing is the number of such files that are gone, undelivered. Entries
+	// counts what was in those that this mirror wrote.
+	Missing int
 	Err     error
 }
 
@@ -89,6 +100,9 @@ func (e *LossError) Error() string {
 		text := fmt.Sprintf("%v: %s", l.Key, counted(l.Entries, "entry", "entries"))
 		if l.Spilled > 0 {
 			text += fmt.Sprintf(" (%d kept in files)", l.Spilled)
+		}
+		if l.Missing > 0 {
+			text += fmt.Sprintf(" (%s missing)", counted(l.Missing, "file", "files"))
 		}
 		parts = append(parts, text+": "+l.Err.Error())
 	}

@@ -124,10 +124,10 @@ func (m *matcher) next(id identity) {
 // foundAnchor reports whether the transcript holds the anchor.
 func (m *matcher) foundAnchor() bool { return m.deepest >= m.start }
 
-// landed returns how many batches are stored. What is only entries without
-// uuid counts when the transcript ends with it. A batch is stored whole or not.
+// landed returns how many batches are stored at least. A batch is stored whole
+// or not.
 func (m *matcher) landed() int {
-	held := max(m.sure, m.state)
+	held := max(m.sure, m.least())
 	n := 0
 	from := m.start
 	for i, end := range m.ends {
@@ -140,4 +140,24 @@ func (m *matcher) landed() int {
 		from = end
 	}
 	return n
+}
+
+// least returns the smallest state with which the transcript can be explained
+// by what was appended: equal entries without uuid may have been there before,
+// and a batch that never landed must not be taken for stored. The anchor is
+// known to be stored, so it leaves fewer ways.
+func (m *matcher) least() int {
+	least := -1
+	for s := m.state; s >= m.start; s = m.borders[s] {
+		if s == m.start || slices.Contains(m.ends, s) {
+			least = s
+		}
+		if s == 0 {
+			break
+		}
+	}
+	if least < 0 {
+		return m.state // a part of a batch, which another delivery has split
+	}
+	return least
 }

@@ -8,21 +8,13 @@ import (
 	"syscall"
 )
 
-// lockDir takes the lock of a directory until the file is closed. Busy says
+// lockFile takes the lock of a file or directory until it is closed. Busy says
 // that another process, or another call in this one, has it.
-func lockDir(dir string) (f *os.File, busy bool, err error) {
-	f, err = os.Open(dir)
-	if err != nil {
-		return nil, false, err
-	}
+func lockFile(f *os.File) (busy bool, err error) {
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err != syscall.EINTR {
-			break
+			return errors.Is(err, syscall.EWOULDBLOCK), err
 		}
 	}
-	if err != nil {
-		f.Close()
-	}
-	return f, errors.Is(err, syscall.EWOULDBLOCK), err
 }

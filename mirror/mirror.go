@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sessionstore/sessionstore"
@@ -62,7 +63,8 @@ type Options struct {
 	// last one is repeated if there are more attempts. Nil means 200 ms and
 	// 800 ms.
 	Pauses []time.Duration
-	// CallTimeout limits one call of the store.
+	// CallTimeout limits one call of the store. A call that has not returned
+	// 5 seconds later is given up, and keeps its key until it does.
 	CallTimeout time.Duration
 	// NoRetryAfterTimeout gives a batch up at once when a call has exceeded
 	// CallTimeout. It is for stores that would store a batch twice when it is
@@ -133,7 +135,8 @@ type Mirror struct {
 	waitBytes    int
 	stats        Stats
 	losses       map[sessionstore.Key]*Loss
-	injections   [][]byte // messages that are not yet in the agent's output
+	injections   [][]byte    // messages that are not yet in the agent's output
+	blocked      atomic.Bool // a callback has not returned at Close
 	closeOnce    sync.Once
 	closeOutcome error
 }
@@ -242,7 +245,8 @@ const closeGrace = time.Second
 // Close appends what is pending and ends the mirror. The error is a
 // [*LossError] if anything that came in since New is not in the store. When the
 // context ends first, what is under way is cancelled and given up, which with
-// Options.Spill means kept. Closing again gives the same error.
+// Options.Spill means kept, and neither calls of the store nor callbacks that
+// don't return are waited for. Closing again gives the same error.
 func (m *Mirror) Close(ctx context.Context) error {
 	m.closeOnce.Do(func() { m.closeOutcome = m.close(ctx) })
 	return m.closeOutcome

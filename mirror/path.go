@@ -78,6 +78,9 @@ func (p *paths) split(path string) ([]string, error) {
 // key returns the key of a transcript file, or what is wrong with its path.
 func (p *paths) key(path string) (sessionstore.Key, *ForeignError) {
 	segs, err := p.split(path)
+	if err == nil && strings.HasSuffix(path, "/") {
+		err = errors.New("path ends in a slash")
+	}
 	if err != nil {
 		return sessionstore.Key{}, p.foreign(path, err, false)
 	}

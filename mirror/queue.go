@@ -24,11 +24,15 @@ type queue struct {
 	lastTry bool      // the try that Close asks for has been made
 
 	// Of the worker.
-	looked  bool          // the spill directory was looked at
-	stuck   chan struct{} // closed when a call that did not return in time has returned
-	anchor  []identity    // of the last entries stored, or kept in files
-	nextNum int           // of the next file, 0 if not known
-	tried   string        // the file whose batch was appended last, and failed
+	looked     bool            // the spill directory was looked at
+	stuck      *hanging        // a call that did not return in time
+	anchor     []identity      // of the last entries stored, or kept in files
+	nextNum    int             // of the next file, 0 if not known
+	tried      string          // the file whose batch was appended last, and failed
+	landed     string          // the file whose batch is stored, as the call said in the end
+	kept       []keptFile      // files written and not delivered
+	missing    map[string]bool // files that were reported as missing
+	delivering *replayer       // of the key's files, while it runs
 }
 
 type frame struct {

@@ -42,7 +42,8 @@ type Reader struct {
 // on, and at the end of the stream. Read it to the end: frames follow the last
 // result.
 //
-// A frame is recognised by its member "type", wherever it stands in the line.
+// A frame is recognised by its first member "type", wherever it stands in the
+// line. What follows a frame on the same line is passed on as a line.
 // The reader keeps no goroutine. It closes neither its source nor the mirror.
 func (m *Mirror) Reader(agentStdout io.Reader) *Reader {
 	return &Reader{m: m, src: agentStdout, buf: make([]byte, readerBuffer)}
@@ -229,14 +230,29 @@ func (r *Reader) collect() {
 	r.in = r.in[len(part):]
 	if whole {
 		r.in = r.in[1:]
-		r.deliver()
+		r.deliver("\n")
 	}
 }
 
-// deliver gives a frame to the mirror, which keeps the line.
-func (r *Reader) deliver() {
-	r.m.frameText(r.line)
+// deliver gives a frame to the mirror, which keeps the line. End is what ended
+// the line.
+func (r *Reader) deliver(end string) {
+	line := r.line
 	r.line, r.collecting = nil, false
+	for {
+		line = r.m.frameText(line)
+		if len(line) == 0 {
+			return
+		}
+		switch kindNow(line, true) {
+		case frameLine:
+			continue
+		case resultLine:
+			r.beforeResult()
+		}
+		r.queued = append(r.queued, append(line, end...))
+		return
+	}
 }
 
 // beforeResult makes the mirror append what is pending. A failure has been
@@ -250,7 +266,7 @@ func (r *Reader) beforeResult() {
 func (r *Reader) finish() {
 	r.ended = true
 	if r.collecting {
-		r.deliver()
+		r.deliver("")
 	}
 	if len(r.line) > 0 { // a line that never told its type
 		r.queued = append(r.queued, r.line)
@@ -265,8 +281,9 @@ func (r *Reader) finish() {
 	}
 }
 
-// frameText takes a frame as a line, which nobody changes any more.
-func (m *Mirror) frameText(line []byte) {
+// frameText takes a frame as a line, which nobody changes any more. It returns
+// what follows the frame.
+func (m *Mirror) frameText(line []byte) (rest []byte) {
 	f := parseFrame(line)
 	key, foreign := m.paths.key(f.path)
 	if f.broken {
@@ -278,7 +295,7 @@ func (m *Mirror) frameText(line []byte) {
 		}
 		foreign.Entries = f.entries
 		m.reportForeign(foreign)
-		return
+		return f.rest
 	}
 	if err := m.add(key, f.entries); err != nil {
 		m.report(&Error{Key: key, Entries: f.entries, Err: err})
@@ -286,6 +303,7 @@ func (m *Mirror) frameText(line []byte) {
 	if f.broken {
 		m.report(&Error{Key: key, Err: ErrBrokenFrame})
 	}
+	return f.rest
 }
 
 // injection is a message about entries that are not stored, as the agent's own

@@ -247,7 +247,7 @@ func TestFrameWithoutPathOrEntriesIsReported(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"transcript_mirror"}`, `{"type":"transcript_mirror","entries":[{}]}`,
 		`{"type":"transcript_mirror","filePath":"` + mainPath + `"}`, `{"type":"transcript_mirror","filePath":5,"entries":{}}`,
-		`{"type":"transcript_mirror","filePath":"` + mainPath + `","entries":[]} x`, `{"type":"transcript_mirror"`,
+		`{"type":"transcript_mirror","filePath":"` + mainPath + `","entries":[{} x]}`, `{"type":"transcript_mirror"`,
 	} {
 		var log errorLog
 		opts := log.options()

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sessionstore/sessionstore"
@@ -36,6 +36,7 @@ type ReplayKey struct {
 	Entries int // of the batches that were appended
 	Already int // entries of the batches that the store held already
 	Left    int // batches still in files
+	Missing int // files that lack between others; see [ErrBatchMissing]
 	Err     error
 }
 
@@ -46,10 +47,11 @@ type ReplayReport struct {
 	Entries int
 	Already int
 	Left    int
+	Missing int
 }
 
 // ErrBusy is wrapped when another process or mirror is delivering the files of
-// a key.
+// a key, or a call of the store that a mirror has given up has not returned.
 var ErrBusy = errors.New("the files are being delivered elsewhere")
 
 // Replay delivers the batches that mirrors have left in a directory of
@@ -59,11 +61,17 @@ var ErrBusy = errors.New("the files are being delivered elsewhere")
 // again. A missing directory is an empty one.
 //
 // A key whose batches cannot be delivered keeps its files and does not stop the
-// others; the error joins those of all keys.
+// others; the error joins those of all keys. A damaged file is named in it,
+// wrapped with sessionstore.ErrCorrupt. The files before it are delivered, and
+// those behind it wait: mend it, or move it away and run Replay again. A file
+// that is missing between others is an error that wraps [ErrBatchMissing], and
+// the others are delivered.
 //
 // How much is stored is found by comparing with the end of the transcript, and
-// by uuids anywhere in it. Only a batch without any uuid, which another writer
-// has followed with entries of its own, can be stored twice.
+// by uuids anywhere in it. Where that leaves a doubt a batch is appended: it can
+// be stored twice if it has no uuid, and another writer has followed it with
+// entries of its own, or equal entries came before it and no entry with a uuid
+// that the same mirror had stored.
 func Replay(ctx context.Context, dir string, store sessionstore.SessionStore, opts *ReplayOptions) (ReplayReport, error) {
 	var o ReplayOptions
 	if opts != nil {
@@ -96,6 +104,7 @@ func Replay(ctx context.Context, dir string, store sessionstore.SessionStore, op
 		report.Entries += done.Entries
 		report.Already += done.Already
 		report.Left += done.Left
+		report.Missing += done.Missing
 		if o.OnKey != nil {
 			o.OnKey(done)
 		}
@@ -109,7 +118,7 @@ func Replay(ctx context.Context, dir string, store sessionstore.SessionStore, op
 func replayDir(ctx context.Context, dir string, store sessionstore.SessionStore, o ReplayOptions) ReplayKey {
 	r := replayer{
 		store: store, dir: dir, dryRun: o.DryRun,
-		call: func(f func(context.Context) error) error {
+		call: func(_ string, f func(context.Context) error) error {
 			ctx, cancel := context.WithTimeout(ctx, o.CallTimeout)
 			defer cancel()
 			return f(ctx)
@@ -121,6 +130,10 @@ func replayDir(ctx context.Context, dir string, store sessionstore.SessionStore,
 		}
 	}
 	err := r.run(ctx)
+	for _, f := range r.gone {
+		err = errors.Join(err, fmt.Errorf("%w: %s", ErrBatchMissing, f.name))
+	}
+	r.report.Missing = len(r.gone)
 	if err != nil {
 		at := dir
 		if r.key != (sessionstore.Key{}) {
@@ -139,42 +152,50 @@ type replayer struct {
 	key    sessionstore.Key // empty: as the files say
 	dryRun bool
 	// tried is the file whose batch this process has appended to this store
-	// last, and failed. The store recognises it when it comes again, and must
-	// be given it again: otherwise the next batch could be taken for it.
-	tried   string
-	call    func(func(context.Context) error) error // calls the store
+	// handle last, and failed. The handle knows it again and stores it once.
+	tried  string
+	landed string // the file whose batch is known to be stored
+	// call calls the store. File keeps the batch that is appended, if it is a
+	// whole one.
+	call    func(file string, f func(context.Context) error) error
 	refused func(sessionstore.Entry, error)
 
-	report ReplayKey
+	kept    []keptFile      // files that must be there, or have been delivered elsewhere
+	missing map[string]bool // files that are known to be missing
+	gone    []keptFile      // files that were found to be missing
+	lock    *keyLock
+	report  ReplayKey
 }
 
-// replaying are the directories that this process delivers from.
-var replaying sync.Map
-
 func (r *replayer) run(ctx context.Context) error {
-	if _, err := os.Stat(r.dir); err != nil {
+	if len(r.kept) > 0 { // where all are gone there must be something to lock
+		if err := os.MkdirAll(r.dir, dirMode); err != nil {
+			return err
+		}
+	} else if _, err := os.Stat(r.dir); err != nil {
 		return ignoreMissing(err)
 	}
-	abs, err := filepath.Abs(r.dir)
-	if err != nil {
-		return err
-	}
-	if _, busy := replaying.LoadOrStore(abs, true); busy {
-		return ErrBusy
-	}
-	defer replaying.Delete(abs)
-	lock, busy, err := lockDir(r.dir)
-	if busy {
-		return ErrBusy
-	}
-	if err != nil {
+	var err error
+	if r.lock, err = lockKey(r.dir); err != nil {
 		return ignoreMissing(err)
 	}
-	defer lock.Close()
+	defer r.lock.release()
+	if !r.dryRun {
+		removeTemps(r.dir)
+	}
 	for { // a mirror may add files meanwhile
 		files, err := spillFiles(r.dir)
-		if err != nil || len(files) == 0 {
-			return errors.Join(err, r.removeDir())
+		if err == nil {
+			err = r.findMissing(files)
+		}
+		if err != nil {
+			return err
+		}
+		if len(files) == 0 {
+			if !r.dryRun {
+				_ = os.Remove(r.dir) // fails if a mirror is writing to it
+			}
+			return nil
 		}
 		if err := r.deliver(ctx, files); err != nil || r.dryRun {
 			return err
@@ -182,38 +203,78 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 }
 
-// removeDir removes the empty directory of a key, and what was left half
-// written in it. A mirror that writes to it at this moment keeps it.
-func (r *replayer) removeDir() error {
-	if r.dryRun {
-		return nil
-	}
-	entries, err := os.ReadDir(r.dir)
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > time.Hour {
-			_ = os.Remove(filepath.Join(r.dir, e.Name()))
+// findMissing notes files that are gone. One that lies between others was not
+// delivered; one before all others may have been, by another process, and then
+// the transcript holds its end.
+func (r *replayer) findMissing(files []string) error {
+	for _, name := range gaps(files) {
+		if !r.missing[name] {
+			f := keptFile{name: name}
+			if i := slices.IndexFunc(r.kept, func(k keptFile) bool { return k.name == name }); i >= 0 {
+				f = r.kept[i]
+			}
+			r.miss(f)
 		}
 	}
-	_ = os.Remove(r.dir) // fails if anything is in it
+	var before []keptFile
+	for _, k := range r.kept {
+		if !slices.Contains(files, k.name) {
+			before = append(before, k)
+		}
+	}
+	if len(before) == 0 {
+		return nil
+	}
+	matchers := make([]*matcher, len(before))
+	for i, k := range before {
+		matchers[i] = newMatcher(k.tail, nil)
+	}
+	err := r.stream(func(e sessionstore.Entry) {
+		if e.Type() != sessionstore.MetadataType {
+			id := identify(e)
+			for _, m := range matchers {
+				m.next(id)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, k := range before {
+		if matchers[i].foundAnchor() {
+			r.forget(k.name)
+		} else {
+			r.miss(k)
+		}
+	}
 	return nil
+}
+
+func (r *replayer) miss(f keptFile) {
+	if r.missing == nil {
+		r.missing = make(map[string]bool)
+	}
+	r.missing[f.name] = true
+	r.gone = append(r.gone, f)
+	r.forget(f.name)
+}
+
+func (r *replayer) forget(name string) {
+	r.kept = slices.DeleteFunc(r.kept, func(k keptFile) bool { return k.name == name })
 }
 
 // deliver appends the batches that the store does not hold.
 func (r *replayer) deliver(ctx context.Context, files []string) error {
 	r.report.Left = len(files)
-	batches, anchor, err := r.identities(files)
-	if err != nil {
-		return err
+	batches, anchor, damaged := r.identities(files)
+	if len(batches) == 0 {
+		return damaged
 	}
 	landed, metadata, err := r.compare(batches, anchor)
 	if err != nil {
 		return err
 	}
-	for i, name := range files {
+	for i, name := range files[:len(batches)] {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
@@ -221,20 +282,16 @@ func (r *replayer) deliver(ctx context.Context, files []string) error {
 		if err != nil {
 			return err
 		}
-		already := name != r.tried && (i < landed || len(batches[i]) == 0 && onlyMetadata(batch) && batch[len(batch)-1].Equal(metadata))
+		already := name == r.landed || name != r.tried &&
+			(i < landed || len(batches[i]) == 0 && onlyMetadata(batch) && batch[len(batch)-1].Equal(metadata))
 		if already {
 			r.report.Already += len(batch)
-		} else if err := r.append(batch); err != nil {
+		} else if err := r.append(name, batch, name != r.tried); err != nil {
 			r.tried = name
 			return err
 		}
-		if !r.dryRun {
-			if err := os.Remove(name); err != nil {
-				return err
-			}
-			if name == r.tried {
-				r.tried = ""
-			}
+		if err := r.delivered(name); err != nil {
+			return err
 		}
 		r.report.Batches++
 		r.report.Left--
@@ -242,6 +299,25 @@ func (r *replayer) deliver(ctx context.Context, files []string) error {
 	if r.dryRun {
 		r.report.Left = len(files)
 	}
+	return damaged
+}
+
+// delivered removes the file of a batch that is stored.
+func (r *replayer) delivered(name string) error {
+	if r.dryRun {
+		return nil
+	}
+	if r.tried == name {
+		r.tried = ""
+	}
+	if err := os.Remove(name); err != nil {
+		r.landed = name
+		return err
+	}
+	if r.landed == name {
+		r.landed = ""
+	}
+	r.forget(name)
 	return nil
 }
 
@@ -254,15 +330,20 @@ func onlyMetadata(batch []sessionstore.Entry) bool {
 	return len(batch) > 0
 }
 
-// identities reads what is in the files, without metadata entries.
+// identities reads what is in the files, without metadata entries. With an
+// error it returns the files before the one that cannot be read.
 func (r *replayer) identities(files []string) (batches [][]identity, anchor []identity, err error) {
 	for i, name := range files {
 		f, err := openSpill(name)
 		if err != nil {
-			return nil, nil, err
+			return batches, anchor, err
 		}
 		key := sessionstore.Key(f.header.Key)
 		if r.key == (sessionstore.Key{}) {
+			if err := key.Validate(); err != nil {
+				f.f.Close()
+				return nil, nil, fmt.Errorf("%s: %w", name, corrupt(err))
+			}
 			r.key = key
 		}
 		ids := []identity{}
@@ -277,34 +358,28 @@ func (r *replayer) identities(files []string) (batches [][]identity, anchor []id
 			err = corrupt(fmt.Errorf("holds a batch of %v", key))
 		}
 		if err != io.EOF {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
+			return batches, anchor, fmt.Errorf("%s: %w", name, err)
 		}
 		if i == 0 {
 			anchor = f.anchor
 		}
 		batches = append(batches, ids)
 	}
-	return batches, anchor, r.key.Validate()
+	return batches, anchor, nil
 }
 
 // compare finds out how many batches the store holds, and what its last
 // metadata entry is.
 func (r *replayer) compare(batches [][]identity, anchor []identity) (landed int, metadata sessionstore.Entry, err error) {
 	anchored, plain := newMatcher(anchor, batches), newMatcher(nil, batches)
-	err = r.call(func(ctx context.Context) error {
-		for e, err := range sessionstore.Stream(ctx, r.store, r.key) {
-			if err != nil {
-				return err
-			}
-			if e.Type() == sessionstore.MetadataType {
-				metadata = e
-				continue
-			}
-			id := identify(e)
-			anchored.next(id)
-			plain.next(id)
+	err = r.stream(func(e sessionstore.Entry) {
+		if e.Type() == sessionstore.MetadataType {
+			metadata = e
+			return
 		}
-		return nil
+		id := identify(e)
+		anchored.next(id)
+		plain.next(id)
 	})
 	if err != nil {
 		return 0, nil, err // the call may still be under way
@@ -313,6 +388,19 @@ func (r *replayer) compare(batches [][]identity, anchor []identity) (landed int,
 		return anchored.landed(), metadata, nil
 	}
 	return plain.landed(), metadata, nil
+}
+
+// stream reads what the store holds.
+func (r *replayer) stream(each func(sessionstore.Entry)) error {
+	return r.call("", func(ctx context.Context) error {
+		for e, err := range sessionstore.Stream(ctx, r.store, r.key) {
+			if err != nil {
+				return err
+			}
+			each(e)
+		}
+		return nil
+	})
 }
 
 func (r *replayer) read(name string) ([]sessionstore.Entry, error) {
@@ -329,13 +417,18 @@ func (r *replayer) read(name string) ([]sessionstore.Entry, error) {
 }
 
 // append stores a batch. Entries that the store refuses are reported, and the
-// others stored.
-func (r *replayer) append(batch []sessionstore.Entry) error {
+// others stored. Name is the file of a whole batch.
+func (r *replayer) append(name string, batch []sessionstore.Entry, isNew bool) error {
 	if r.dryRun {
 		r.report.Entries += len(batch)
 		return nil
 	}
-	err := r.call(func(ctx context.Context) error { return r.store.Append(ctx, r.key, batch) })
+	err := r.call(name, func(ctx context.Context) error {
+		if isNew {
+			ctx = sessionstore.WithNewBatch(ctx)
+		}
+		return r.store.Append(ctx, r.key, batch)
+	})
 	switch {
 	case err == nil:
 		r.report.Entries += len(batch)
@@ -346,8 +439,8 @@ func (r *replayer) append(batch []sessionstore.Entry) error {
 		r.refused(batch[0], err)
 		return nil
 	}
-	if err := r.append(batch[:len(batch)/2]); err != nil {
+	if err := r.append("", batch[:len(batch)/2], isNew); err != nil {
 		return err
 	}
-	return r.append(batch[len(batch)/2:])
+	return r.append("", batch[len(batch)/2:], isNew)
 }

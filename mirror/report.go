@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -33,17 +34,35 @@ func (m *Mirror) report(e *Error) {
 	m.mu.Unlock()
 	m.logAt(slog.LevelError, "entries not stored", e.Key, len(e.Entries), e.Err)
 	if m.opts.OnError != nil {
-		_ = m.contain(func() error { m.opts.OnError(e); return nil })
+		m.tell(func() { m.opts.OnError(e) })
+	}
+}
+
+// reportMissing tells of files that are gone.
+func (m *Mirror) reportMissing(key sessionstore.Key, files []keptFile) {
+	for _, f := range files {
+		m.count(func(*Stats) {
+			l := m.losses[key]
+			if l == nil {
+				l = &Loss{Key: key}
+				m.losses[key] = l
+			}
+			l.Spilled = max(0, l.Spilled-f.entries)
+			l.Missing++
+		})
+		m.report(&Error{Key: key, Err: fmt.Errorf("%w: %s", ErrBatchMissing, f.name)})
 	}
 }
 
 func (m *Mirror) reportForeign(f *ForeignError) {
 	m.count(func(s *Stats) { s.Frames++; s.Foreign++ })
 	if m.opts.Logger != nil && f.First {
-		m.opts.Logger.Error("mirror: frame of no transcript", "path", f.Path, "projects", f.ProjectsDir, "error", f.Err)
+		m.tell(func() {
+			m.opts.Logger.Error("mirror: frame of no transcript", "path", f.Path, "projects", f.ProjectsDir, "error", f.Err)
+		})
 	}
 	if m.opts.OnForeign != nil {
-		_ = m.contain(func() error { m.opts.OnForeign(f); return nil })
+		m.tell(func() { m.opts.OnForeign(f) })
 	}
 }
 
@@ -55,7 +74,7 @@ func (m *Mirror) tellAppend(key sessionstore.Key, entries []sessionstore.Entry, 
 	for _, e := range entries {
 		info.Bytes += len(e)
 	}
-	_ = m.contain(func() error { m.opts.OnAppend(info); return nil })
+	m.tell(func() { m.opts.OnAppend(info) })
 }
 
 func (m *Mirror) log(text string, key sessionstore.Key, entries int, err error) {
@@ -66,8 +85,30 @@ func (m *Mirror) logAt(level slog.Level, text string, key sessionstore.Key, entr
 	if m.opts.Logger == nil {
 		return
 	}
-	_ = m.contain(func() error {
+	m.tell(func() {
 		m.opts.Logger.Log(context.Background(), level, "mirror: "+text, "key", key.String(), "entries", entries, "error", err)
-		return nil
 	})
+}
+
+// tell calls a callback. Once the context of Close has ended one that blocks is
+// left behind, and later ones are not waited for.
+func (m *Mirror) tell(callback func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.contain(func() error { callback(); return nil })
+	}()
+	select {
+	case <-done:
+		return
+	case <-m.calls.Done():
+	}
+	if m.blocked.Load() {
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(closeGrace / 2):
+		m.blocked.Store(true)
+	}
 }

@@ -234,7 +234,8 @@ func unquote(literal []byte) (string, bool) {
 type frameParts struct {
 	path    string
 	entries []sessionstore.Entry
-	broken  bool // the line is not one whole object, or lacks something
+	broken  bool   // it is not a whole object, or lacks something
+	rest    []byte // what follows it, unless that is only space
 }
 
 // parseFrame takes a frame apart. Of a broken one it gives the entries that are
@@ -258,7 +259,10 @@ func parseFrame(line []byte) frameParts {
 		}
 		return skipValue(line, value)
 	})
-	f.broken = end < 0 || !hasPath || !hasEntries || jsonscan.SkipSpace(line, end) != len(line)
+	f.broken = end < 0 || !hasPath || !hasEntries
+	if end > 0 && jsonscan.SkipSpace(line, end) < len(line) {
+		f.rest = line[end:]
+	}
 	return f
 }
 

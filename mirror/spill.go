@@ -13,7 +13,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,21 +64,60 @@ func keyDir(spill string, key sessionstore.Key) string {
 	return filepath.Join(spill, hex.EncodeToString(sum[:16]))
 }
 
-// spillFiles lists the files of one key in their order. No directory is no
-// files.
-func spillFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+func spillName(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%012d%s", number, linesSuffix))
+}
+
+// spillNumber is the inverse of spillName, or 0.
+func spillNumber(name string) int {
+	base := filepath.Base(name)
+	digits, _ := strings.CutSuffix(base, linesSuffix)
+	n, err := strconv.Atoi(digits)
+	if err != nil || n <= 0 || base != filepath.Base(spillName("", n)) {
+		return 0
 	}
-	var names []string
-	for _, e := range entries {
-		if name := e.Name(); strings.HasSuffix(name, linesSuffix) && !strings.HasPrefix(name, tempPrefix) {
-			names = append(names, filepath.Join(dir, name))
+	return n
+}
+
+// spillFiles lists the files of one key in their order. No directory is no
+// files. Other files, and links, are passed over.
+func spillFiles(dir string) ([]string, error) {
+	for again := false; ; again = true {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		var names []string
+		for _, e := range entries {
+			if e.Type().IsRegular() && spillNumber(e.Name()) > 0 {
+				names = append(names, filepath.Join(dir, e.Name()))
+			}
+		}
+		slices.Sort(names)
+		// A list made while files are added may lack one and hold the next.
+		if again || len(gaps(names)) == 0 {
+			return names, nil
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+}
+
+// gaps returns what is missing between files. They are removed in their order
+// when they are delivered, so these were removed otherwise.
+func gaps(files []string) (names []string) {
+	for i := 1; i < len(files); i++ {
+		last := spillNumber(files[i])
+		for n := spillNumber(files[i-1]) + 1; n < last && len(names) < maxSeen; n++ {
+			names = append(names, spillName(filepath.Dir(files[i]), n))
+		}
+	}
+	return names
+}
+
+// keptFile is a file that a mirror has written.
+type keptFile struct {
+	name    string
+	entries int        // 0 if not known
+	tail    []identity // with what the transcript ends when it is delivered
 }
 
 // writeSpill writes one batch. All its entries are valid.
@@ -89,19 +130,19 @@ func writeSpill(spill string, q *queue, e *Error) (string, error) {
 		}
 		q.nextNum = 1
 		if len(files) > 0 {
-			_, err := fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d", &q.nextNum)
-			if err != nil {
-				return "", fmt.Errorf("%s: not a file of this directory", files[len(files)-1])
-			}
-			q.nextNum++
+			q.nextNum = spillNumber(files[len(files)-1]) + 1
 		}
 	}
 	text, err := spillText(q, e)
 	if err != nil {
 		return "", err
 	}
-	name := filepath.Join(dir, fmt.Sprintf("%012d%s", q.nextNum, linesSuffix))
-	if err := writeFile(dir, name, text); err != nil {
+	name := spillName(dir, q.nextNum)
+	err = writeFile(dir, name, text)
+	if errors.Is(err, fs.ErrNotExist) { // a Replay has just removed the directory
+		err = writeFile(dir, name, text)
+	}
+	if err != nil {
 		return "", err
 	}
 	q.nextNum++
@@ -136,26 +177,51 @@ func writeFile(dir, name string, text []byte) error {
 	var random [8]byte
 	rand.Read(random[:]) // never fails
 	temp := filepath.Join(dir, tempPrefix+hex.EncodeToString(random[:]))
-	err := writeSynced(temp, text)
-	if err == nil {
-		err = os.Rename(temp, name)
-	}
-	if err != nil {
+	if err := writeAs(temp, name, text); err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(temp)))
 	}
 	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
-func writeSynced(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+// writeAs writes a file and renames it. It is locked meanwhile, for others to
+// see that it has not been left behind.
+func writeAs(temp, name string, text []byte) error {
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
+	_, _ = lockFile(f) // some file systems have no locks
 	_, err = f.Write(text)
 	if err == nil && fsync {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if !renameOpen {
+		err = errors.Join(err, f.Close())
+	} else {
+		defer f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp, name)
+}
+
+// renameOpen: Windows does not rename files that are open.
+const renameOpen = runtime.GOOS != "windows"
+
+// removeTemps removes files that killed processes have not finished.
+func removeTemps(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if f, err := openLocked(name); err == nil { // else it is being written
+			_ = os.Remove(name)
+			f.Close()
+		}
+	}
 }
 
 // syncDir makes new names last. Not every system can.

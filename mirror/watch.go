@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/idset"
 )
 
 // Defaults of [WatchOptions].
@@ -35,7 +37,8 @@ type WatchOptions struct {
 	// MaxAge leaves out transcripts that were last written longer ago than this
 	// when Watch starts, until they are written to again. 0 means none.
 	MaxAge time.Duration
-	// FinalTimeout limits the last look, after the context has ended.
+	// FinalTimeout limits the last look, after the context has ended, up to the
+	// second that calls of the store have to return.
 	FinalTimeout time.Duration
 
 	// MaxEntries and MaxBytes limit one append. A longer entry is appended
@@ -108,7 +111,12 @@ type WatchReport struct {
 // many are missing as the store has fewer. What only the store holds, such as a
 // title that was set there, does not matter. To compare, every transcript is
 // read, here and in the store; see WatchOptions.MaxAge. A file that became
-// shorter or was replaced is compared again.
+// shorter, was replaced or was rewritten in place is compared again. A rewrite
+// is seen by the file's time if its length stays, otherwise by the first and
+// the last few thousand bytes of what had been read.
+//
+// A call of the store that does not return although its context has ended is
+// left behind. Nothing else is appended to its transcript until it returns.
 //
 // As in the frames of an agent, the sidecar <name>.meta.json of a subagent is
 // an entry of type agent_metadata, appended when it is new or has changed, and
@@ -130,7 +138,7 @@ func Watch(ctx context.Context, dir string, store sessionstore.SessionStore, opt
 	if err != nil {
 		err = fmt.Errorf("mirror: watch %s: %w", dir, err)
 	}
-	return w.report, err
+	return w.result(), err
 }
 
 func (o *WatchOptions) setDefaults() {
@@ -158,6 +166,12 @@ type watcher struct {
 	mu     sync.Mutex // guards the rest, and calls of callbacks
 	report WatchReport
 	told   map[string]bool // skips that were reported
+}
+
+func (w *watcher) result() WatchReport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -241,6 +255,10 @@ type watched struct {
 	line        int64              // their number
 	compared    bool               // with the store
 	comparing   *stored            // while that takes more than one turn
+	surplus     map[idset.ID]int   // what the store has more of, without uuid
+	before      [sha256.Size]byte  // stands for the bytes before offset
+	triedFrom   int64              // where the batch that failed last began, -1 if none did
+	stuck       chan struct{}      // closed when a call that did not return in time has returned
 	metadata    sessionstore.Entry // the last one stored
 	unfinished  bool               // a last line without its end may count later
 

@@ -371,7 +371,7 @@ func TestPanicOfTheStoreDoesNotEndTheWatch(t *testing.T) {
 		write(t, lines(user("a")), dir, mainFile)
 		s := newFake()
 		s.before = func(_ context.Context, _ sessionstore.Key, n int) error {
-			if n == 1 {
+			if n <= mirror.DefaultAttempts {
 				panic("oops")
 			}
 			return nil

@@ -102,7 +102,7 @@ func (l *lister) file(segs []string, name string, info os.FileInfo) {
 	}
 	f := l.w.files[stem]
 	if f == nil {
-		f = &watched{key: key}
+		f = &watched{key: key, triedFrom: -1}
 		l.w.files[stem] = f
 	}
 	if !l.found[stem] {

@@ -3,6 +3,7 @@ package mirror
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ const maxRetryPause = time.Minute
 // turn brings one transcript up to date, or a part of it. After an error it is
 // compared with the store again.
 func (w *watcher) turn(ctx context.Context, f *watched, last bool) (more bool, err error) {
-	t := turn{w: w, f: f, last: last}
+	t := turn{w: w, f: f, last: last, from: -1}
 	defer func() {
 		if r := recover(); r != nil { // of the store
 			err = fmt.Errorf("panic: %v", r)
@@ -54,19 +55,25 @@ type turn struct {
 	f        *watched
 	last     bool
 	batch    []sessionstore.Entry
-	size     int // of batch in bytes
-	attempts int // to append it
+	size     int   // of batch in bytes
+	from     int64 // where its first line begins, -1 if it has none
+	attempts int   // to append it
 }
 
 // stored is what the store holds of a transcript, less what has been found in
 // the file.
 type stored struct {
-	uuids  idset.Set
-	others map[idset.ID]int // entries without uuid, counted
+	uuids    idset.Set
+	others   map[idset.ID]int   // entries without uuid, counted
+	metadata sessionstore.Entry // the last one
+	nothing  bool               // it holds no entry
 }
 
 func (t *turn) run(ctx context.Context) (more bool, err error) {
 	f := t.f
+	if err := t.waitForStuck(ctx); err != nil {
+		return false, err
+	}
 	root, err := os.OpenRoot(t.w.dir)
 	if err != nil {
 		return false, err
@@ -79,7 +86,7 @@ func (t *turn) run(ctx context.Context) (more bool, err error) {
 	if file != nil {
 		defer file.Close()
 	}
-	nothing, err := t.begin(ctx, size)
+	nothing, err := t.begin(ctx, file, size)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +98,10 @@ func (t *turn) run(ctx context.Context) (more bool, err error) {
 		t.addMetadata(metadata) // agents report it first
 	}
 	if file != nil {
-		if more, err = t.readLines(ctx, file, size); err != nil || more {
+		if more, err = t.readLines(ctx, file, size); err == nil {
+			f.before, err = digestBefore(file, f.offset)
+		}
+		if err != nil || more {
 			return more, err
 		}
 	}
@@ -99,23 +109,64 @@ func (t *turn) run(ctx context.Context) (more bool, err error) {
 	if err := t.flush(ctx); err != nil {
 		return false, err
 	}
+	if f.comparing != nil {
+		f.surplus = f.comparing.others
+	}
 	f.compared, f.comparing = true, nil
 	f.seenLines, f.seenSidecar = f.lines, f.sidecar
 	return false, nil
 }
 
 // begin compares the transcript with the store if that has not been done, or if
-// the file became shorter or is another one. Nothing says that the store holds
-// nothing of it.
-func (t *turn) begin(ctx context.Context, size int64) (nothing bool, err error) {
+// the file was rewritten. Nothing says that the store holds nothing of it.
+func (t *turn) begin(ctx context.Context, file *os.File, size int64) (nothing bool, err error) {
 	f := t.f
-	if size < f.offset || f.seenLines.info != nil && !os.SameFile(f.seenLines.info, f.lines.info) {
+	rewritten, err := f.rewritten(file, size)
+	if err != nil {
+		return false, err
+	}
+	if rewritten {
 		f.compared, f.comparing = false, nil
 	}
 	if f.compared || f.comparing != nil {
 		return false, nil
 	}
 	return t.compare(ctx)
+}
+
+// rewritten reports whether a file has changed other than by growing.
+func (f *watched) rewritten(file *os.File, size int64) (bool, error) {
+	if size < f.offset {
+		return true, nil
+	}
+	if seen := f.seenLines.info; seen != nil {
+		if !os.SameFile(seen, f.lines.info) || seen.Size() == size && !seen.ModTime().Equal(f.lines.info.ModTime()) {
+			return true, nil
+		}
+	}
+	if f.offset == 0 || file == nil {
+		return false, nil
+	}
+	now, err := digestBefore(file, f.offset)
+	return now != f.before, err
+}
+
+// digestLen is how much of both ends digestBefore reads.
+const digestLen = 4 << 10
+
+// digestBefore stands for the bytes of a file before an offset. It reads the
+// ends only: a transcript can be long, and grow every second.
+func digestBefore(file *os.File, offset int64) (sum [sha256.Size]byte, err error) {
+	buf := make([]byte, min(2*digestLen, offset))
+	first := buf[:len(buf)/2]
+	last := buf[len(first):]
+	if _, err := file.ReadAt(first, 0); err != nil {
+		return sum, err
+	}
+	if _, err := file.ReadAt(last, offset-int64(len(last))); err != nil {
+		return sum, err
+	}
+	return sha256.Sum256(buf), nil
 }
 
 // openLines opens the file and notes its state, as it is now. There may be a
@@ -145,15 +196,25 @@ func (t *turn) compare(ctx context.Context) (nothing bool, err error) {
 	f := t.f
 	f.offset, f.line, f.metadata, f.unfinished = 0, 0, nil, false
 	f.seenLines, f.seenSidecar = fileState{}, fileState{}
-	s := &stored{others: make(map[idset.ID]int)}
-	nothing = true
-	for e, err := range sessionstore.Stream(ctx, t.w.store, f.key) {
+	f.surplus = nil
+	s := &stored{others: make(map[idset.ID]int), nothing: true}
+	err = t.call(ctx, func() error { return s.read(ctx, t.w.store, f.key) })
+	if err != nil {
+		return false, err // the call may still be under way
+	}
+	f.comparing, f.metadata = s, s.metadata
+	return s.nothing, nil
+}
+
+// read reads what the store holds.
+func (s *stored) read(ctx context.Context, store sessionstore.SessionStore, key sessionstore.Key) error {
+	for e, err := range sessionstore.Stream(ctx, store, key) {
 		if err != nil {
-			return false, err
+			return err
 		}
-		nothing = false
-		if f.key.Subpath != "" && e.Type() == sessionstore.MetadataType {
-			f.metadata = e
+		s.nothing = false
+		if key.Subpath != "" && e.Type() == sessionstore.MetadataType {
+			s.metadata = e
 			continue
 		}
 		if id := identify(e); id.unique {
@@ -162,8 +223,26 @@ func (t *turn) compare(ctx context.Context) (nothing bool, err error) {
 			s.others[id.id]++
 		}
 	}
-	f.comparing = s
-	return nothing, nil
+	return nil
+}
+
+// useUp reports whether the store has more of an entry than the file has so
+// far. A file that was cut off and written again has it again.
+func (f *watched) useUp(id identity) bool {
+	if id.unique {
+		return false // the store drops it
+	}
+	return takeOne(f.surplus, id.id)
+}
+
+func takeOne(counts map[idset.ID]int, id idset.ID) bool {
+	n := counts[id]
+	if n > 1 {
+		counts[id] = n - 1
+	} else {
+		delete(counts, id) // few are left when all of the file is read
+	}
+	return n > 0
 }
 
 // take reports whether the store holds the entry.
@@ -171,11 +250,7 @@ func (s *stored) take(id identity) bool {
 	if id.unique {
 		return s.uuids.Has(id.id)
 	}
-	if s.others[id.id] == 0 {
-		return false
-	}
-	s.others[id.id]--
-	return true
+	return takeOne(s.others, id.id)
 }
 
 // readLines appends what is new, or up to turnBytes of it.
@@ -231,8 +306,14 @@ func (t *turn) add(line jsonl.Entry) {
 		t.w.count(func(r *WatchReport) { r.NotMirrored++ })
 		return
 	}
-	if t.f.comparing != nil && t.f.comparing.take(identifyAs(e, line.UUID)) {
+	switch f := t.f; {
+	case f.comparing != nil && f.comparing.take(identifyAs(e, line.UUID)):
 		return
+	case len(f.surplus) > 0 && f.useUp(identifyAs(e, line.UUID)):
+		return
+	}
+	if t.from < 0 {
+		t.from = line.Offset
 	}
 	if !line.Owned {
 		e = bytes.Clone(e)
@@ -314,7 +395,7 @@ func (t *turn) flush(ctx context.Context) error {
 	if err := t.append(ctx, t.batch); err != nil {
 		return err
 	}
-	t.batch, t.size = nil, 0
+	t.batch, t.size, t.from, t.f.triedFrom = nil, 0, -1, -1
 	return nil
 }
 
@@ -322,6 +403,9 @@ func (t *turn) flush(ctx context.Context) error {
 // others stored.
 func (t *turn) append(ctx context.Context, batch []sessionstore.Entry) error {
 	err := t.attempt(ctx, batch)
+	if err != nil {
+		t.f.triedFrom = t.from
+	}
 	switch {
 	case err == nil:
 		t.w.appended(t.f, batch)
@@ -342,11 +426,16 @@ func (t *turn) append(ctx context.Context, batch []sessionstore.Entry) error {
 
 func (t *turn) attempt(ctx context.Context, batch []sessionstore.Entry) error {
 	o := &t.w.opts
+	again := 0
+	if t.from >= 0 && t.from == t.f.triedFrom {
+		again = 1 // the comparison has found that it did not land, but it may yet
+	}
 	for t.attempts = 1; ; t.attempts++ {
 		call, cancel := context.WithTimeout(ctx, o.CallTimeout)
-		err := t.w.store.Append(call, t.f.key, batch)
+		try := asTry(call, t.attempts+again)
+		err := t.call(call, func() error { return t.w.store.Append(try, t.f.key, batch) })
 		cancel()
-		if err == nil || t.attempts >= o.Attempts || ctx.Err() != nil ||
+		if err == nil || errors.Is(err, errHangs) || t.attempts >= o.Attempts || ctx.Err() != nil ||
 			errors.Is(err, sessionstore.ErrInvalidEntry) || errors.Is(err, sessionstore.ErrInvalidKey) {
 			return err
 		}
@@ -356,6 +445,57 @@ func (t *turn) attempt(ctx context.Context, batch []sessionstore.Entry) error {
 			return err
 		}
 	}
+}
+
+// call calls the store. A call that has not returned some time after its
+// context has ended keeps the transcript: see waitForStuck.
+func (t *turn) call(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- fmt.Errorf("panic: %v", r)
+			}
+		}()
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(closeGrace):
+	}
+	stuck := make(chan struct{})
+	t.f.stuck = stuck
+	go func() {
+		<-done
+		close(stuck)
+	}()
+	return fmt.Errorf("%w: %w", errHangs, context.Cause(ctx))
+}
+
+// waitForStuck waits for a call that was given up, at the last look only: other
+// transcripts must not wait for it.
+func (t *turn) waitForStuck(ctx context.Context) error {
+	if t.f.stuck == nil {
+		return nil
+	}
+	limit := time.Duration(0)
+	if t.last {
+		limit = t.w.opts.CallTimeout
+	}
+	select {
+	case <-t.f.stuck:
+		t.f.stuck = nil
+		return nil
+	case <-ctx.Done():
+	case <-time.After(limit):
+	}
+	return errWaits
 }
 
 // contextReader reads a file until the context ends.

@@ -26,11 +26,13 @@ func newReplay(a *app) *cobra.Command {
 directory (Options.Spill of package mirror). This command appends these batches
 to a store, in their order, and removes each file once its batch is stored. What
 the store holds already is not stored again, so it may be interrupted and run
-again at any time, also while the host runs.
+again at any time, also while the host runs. A damaged file is named, and those
+behind it wait until it is mended or moved away. "watch --once" brings in what
+was in a file that is damaged or missing, from the agent's own files.
 
 JSON: one object for each transcript, with projectKey, sessionId, subpath,
 batches (delivered), entries (appended), already (entries that the store held),
-left (batches still in files), error.`,
+left (batches still in files), missing (files that lack between others), error.`,
 		Example: `  sessionstore replay /var/lib/host/spill --to postgres://me@localhost/agents
   sessionstore replay /var/lib/host/spill --to file:backup --dry-run`,
 		Args:              argCount(1, 1),
@@ -53,6 +55,7 @@ type replayJSON struct {
 	Entries    int    `json:"entries"`
 	Already    int    `json:"already"`
 	Left       int    `json:"left"`
+	Missing    int    `json:"missing,omitempty"`
 	Error      string `json:"error,omitempty"`
 }
 
@@ -123,7 +126,7 @@ func (a *app) printReplayed(k mirror.ReplayKey) error {
 		text = errorText(k.Err)
 	}
 	if a.json {
-		return a.printJSON(replayJSON{k.Key.ProjectKey, k.Key.SessionID, k.Key.Subpath, k.Batches, k.Entries, k.Already, k.Left, text})
+		return a.printJSON(replayJSON{k.Key.ProjectKey, k.Key.SessionID, k.Key.Subpath, k.Batches, k.Entries, k.Already, k.Left, k.Missing, text})
 	}
 	if k.Err != nil {
 		a.warn("%s; %s left", text, plural(k.Left, "file"))
