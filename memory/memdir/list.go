@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sessionstore/sessionstore/internal/keyenc"
 	"github.com/sessionstore/sessionstore/memory"
@@ -91,6 +92,10 @@ func (s *Store) unreadable(dir string, err error) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || isNotDirectory(err) {
 		return nil
+	}
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return nil // not the system's: it has become a link that leads out
 	}
 	return err
 }
