@@ -317,8 +317,9 @@ func (w *watcher) list(ctx context.Context) ([]*watched, error) {
 	defer root.Close()
 	l := lister{w: w, root: root, ctx: ctx, found: make(map[string]bool)}
 	l.dir(nil, nil)
-	for name := range w.files {
-		if !l.found[name] && len(l.errs) == 0 {
+	for name, f := range w.files {
+		whole := len(l.errs) == 0 && ctx.Err() == nil
+		if whole && !l.found[name] && f.stuck == nil {
 			delete(w.files, name)
 		}
 	}
