@@ -231,6 +231,7 @@ func onMeanwhile(t *testing.T, f func(t *testing.T, w world, n int, extra func()
 }
 
 func TestReaderSeesAnExactTranscriptWhateverHappensMeanwhile(t *testing.T) {
+	t.Parallel()
 	read := map[string]func(t *testing.T, s *Store) ([]sessionstore.Entry, error){
 		"Load":   func(t *testing.T, s *Store) ([]sessionstore.Entry, error) { return s.Load(t.Context(), fakeKey) },
 		"Stream": func(t *testing.T, s *Store) ([]sessionstore.Entry, error) { return drain(t.Context(), s) },
@@ -255,6 +256,7 @@ func requirePrefix(t *testing.T, all []sessionstore.Entry, n int, got []sessions
 }
 
 func TestTwoCompactionsAtOnceAgree(t *testing.T) {
+	t.Parallel()
 	onMeanwhile(t, func(t *testing.T, w world, n int, extra func() int) {
 		_ = w.host("a").Compact(t.Context(), fakeKey) // it may find its sources gone
 		requireHolds(t, w.host("b"), numberedList(0, n+extra()), "after both")
@@ -263,6 +265,7 @@ func TestTwoCompactionsAtOnceAgree(t *testing.T) {
 }
 
 func TestAppendAmidCompaction(t *testing.T) {
+	t.Parallel()
 	onMeanwhile(t, func(t *testing.T, w world, n int, extra func() int) {
 		a := w.host("a")
 		first := sessionstore.Entry(`{"type":"mode","mode":"a1"}`)

@@ -142,6 +142,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceWithoutPrefix(t *testing.T) {
+	t.Parallel()
 	h := newBucket(t).harness(Options{})
 	h.Short = true // the heavy cases run with a prefix
 	conformance.Run(t, h)

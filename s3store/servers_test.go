@@ -12,17 +12,20 @@ import (
 // Servers of other kinds than the one of the other tests.
 
 func TestConformanceOnRclone(t *testing.T) {
+	t.Parallel()
 	h := newBucketOn(t, testenv.S3Rclone(t)).harness(Options{Prefix: "some/prefix/"})
 	h.Short = true // the heavy cases say more about the server
 	conformance.Run(t, h)
 }
 
 func TestConformanceOnPagesOfTwo(t *testing.T) {
+	t.Parallel()
 	conformanceOnFake(t, s3fake.Options{PageSize: 2, IgnoreConditions: true}, Options{Prefix: "p"})
 }
 
 // Parts are put together all the time.
 func TestConformanceWhileCompacting(t *testing.T) {
+	t.Parallel()
 	conformanceOnFake(t, s3fake.Options{PageSize: 2, Pages: s3fake.RepeatedPrefixes, RequireMD5: true}, Options{Prefix: "p", CompactAfter: 1})
 }
 
