@@ -45,8 +45,9 @@ func newBucketOn(tb testing.TB, server testenv.S3Server) backend {
 	tb.Cleanup(func() {
 		s := b.store(tb, Options{})
 		require.NoError(tb, s.sweep(context.Background(), "", nil))
-		_, err := client.DeleteBucket(context.Background(), &s3.DeleteBucketInput{Bucket: &b.bucket})
-		require.NoError(tb, err)
+		if _, err := client.DeleteBucket(context.Background(), &s3.DeleteBucketInput{Bucket: &b.bucket}); err != nil {
+			tb.Log(err) // over a file system a directory may still be about to go; the server's data goes anyway
+		}
 	})
 	return b
 }
