@@ -199,6 +199,10 @@ func skipString(data []byte, i int) (int, error) {
 		case c == '"':
 			return i + 1, nil
 		case c == '\\':
+			if i+1 < len(data) && shortEscape[data[i+1]] {
+				i += 2 // nearly all escapes
+				continue
+			}
 			n := escapeLen(data[i:])
 			if n == 0 {
 				return 0, &Error{i, "invalid escape"}
@@ -215,6 +219,9 @@ func skipString(data []byte, i int) (int, error) {
 		}
 	}
 }
+
+// shortEscape has the characters that make an escape behind a backslash alone.
+var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 const (
 	ones  = 0x0101010101010101
