@@ -13,6 +13,21 @@
 // is lost: the agent's input, its output to the last frame, the process, the
 // mirror, and at last the private directory.
 //
+// # Where the agent writes
+//
+// An agent that resumes a session, or that has a ProjectKey of its own or
+// resume.Options.Fresh, runs in a private config directory, which Close removes.
+// A new session with the default ProjectKey does not: the agent writes it into
+// its own config directory, usually ~/.claude/projects of the user who runs the
+// host, and there it stays. Set Fresh to avoid that.
+//
+// A host that is killed leaves private directories behind. [Recover] brings what
+// they hold into the store, in its place; call it when the host starts:
+//
+//	_, err := host.Recover(ctx, store, tempDir, &host.RecoverOptions{Spill: spillDir})
+//
+// # Why a package
+//
 // It is a package and not an example, because that order, and what has to
 // happen when one of the steps fails, is the same for every host and easy to
 // get wrong. A host that starts its agent otherwise uses packages resume and

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/host"
 	"github.com/sessionstore/sessionstore/mirror"
 	"github.com/sessionstore/sessionstore/resume"
 	"github.com/sessionstore/sessionstore/session"
@@ -22,7 +21,7 @@ func withoutPackageHost(ctx context.Context, store sessionstore.SessionStore, id
 	var m *mirror.Mirror
 	s, err := resume.Materialize(ctx, store, resume.Options{
 		SessionID:        id,
-		KeepOnMirrorLoss: func() bool { return m != nil && m.Failed() },
+		KeepOnMirrorLoss: func() bool { return m != nil && m.NeedsFiles() },
 	})
 	if err != nil {
 		return err
@@ -54,11 +53,8 @@ func catchUp(ctx context.Context, store sessionstore.SessionStore, closeErr erro
 		return closeErr
 	}
 	// The store is back, or will be: try until it has everything.
-	_, err := mirror.Watch(ctx, filepath.Join(kept.Dir, "projects"), store, &mirror.WatchOptions{Once: true})
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(kept.Dir)
+	_, err := host.RecoverDir(ctx, store, kept.Dir, nil)
+	return err
 }
 
 func atStartUp(ctx context.Context, store sessionstore.SessionStore, spill string) error {
@@ -104,21 +100,27 @@ func findAnywhere(ctx context.Context, store sessionstore.SessionStore, id strin
 	return s.Close()
 }
 
-func sweep(ctx context.Context, store sessionstore.SessionStore, temp string) error {
-	left, err := filepath.Glob(filepath.Join(temp, resume.DirPrefix+"*"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range left {
-		_, err := mirror.Watch(ctx, filepath.Join(dir, "projects"), store, &mirror.WatchOptions{Once: true})
-		if err != nil {
-			return err // and keep it
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+func sweep(ctx context.Context, store sessionstore.SessionStore, temp, spill string) error {
+	_, err := host.Recover(ctx, store, temp, &host.RecoverOptions{Spill: spill})
+	return err
 }
 
-var _ = []any{withoutPackageHost, catchUp, atStartUp, measured, findAnywhere, sweep}
+// tenants of this host, and which of them runs in a directory.
+type tenants interface {
+	Of(dir string) (project string, err error)
+}
+
+func sweepForTenants(ctx context.Context, store sessionstore.SessionStore, temp string, tenants tenants) error {
+	_, err := host.Recover(ctx, store, temp, &host.RecoverOptions{
+		Accept: func(dir string, key sessionstore.Key) error {
+			project, err := tenants.Of(dir) // as the host has noted at Start: Agent.Session().ConfigDir
+			if err == nil && key.ProjectKey != project {
+				err = errors.New("not the tenant of this directory")
+			}
+			return err
+		},
+	})
+	return err
+}
+
+var _ = []any{withoutPackageHost, catchUp, atStartUp, measured, findAnywhere, sweep, sweepForTenants}

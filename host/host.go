@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -62,7 +63,8 @@ type Message struct {
 
 // Start brings a session to this host and starts the agent with it. The context
 // is for starting; the agent then runs until [Agent.Close], which must be
-// called.
+// called. If Session.SessionID is neither in the store nor among the agent's own
+// files, the error wraps [sessionstore.ErrNotFound].
 func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (*Agent, error) {
 	if err := opts.Validate(store); err != nil {
 		return nil, err
@@ -76,16 +78,41 @@ func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (
 	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr, done: make(chan struct{})}}
 	keep := opts.Session.KeepOnMirrorLoss
 	opts.Session.KeepOnMirrorLoss = func() bool {
-		return a.mirror != nil && a.mirror.Failed() || keep != nil && keep()
+		return a.mirror != nil && a.mirror.NeedsFiles() || keep != nil && keep()
 	}
 	var err error
 	if a.session, err = resume.Materialize(ctx, store, opts.Session); err != nil {
 		return nil, err
 	}
+	if err := a.findSession(); err != nil {
+		return nil, errors.Join(err, a.session.Close())
+	}
 	if err := a.start(store); err != nil {
 		return nil, errors.Join(fmt.Errorf("host: start %s: %w", opts.Command[0], err), a.session.Close())
 	}
 	return a, nil
+}
+
+// findSession makes an error of a session that the agent would not find either.
+// One that is not in the store may be among the agent's own files.
+func (a *Agent) findSession() error {
+	s := a.session
+	if a.opts.Session.SessionID == "" || s.Found || !s.Private && isLocal(s) {
+		return nil
+	}
+	err := fmt.Errorf("%w: it is neither in the store nor among the agent's own files", sessionstore.ErrNotFound)
+	return &sessionstore.OpError{Package: "host", Op: "start", Key: s.Key, Err: err}
+}
+
+// isLocal looks at all projects: agents find the sessions of worktrees, too.
+func isLocal(s *resume.Session) bool {
+	projects, _ := os.ReadDir(s.ProjectsDir())
+	for _, p := range projects {
+		if _, err := os.Stat(filepath.Join(s.ProjectsDir(), p.Name(), s.Key.SessionID+".jsonl")); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *Agent) start(store sessionstore.SessionStore) (err error) {
@@ -316,8 +343,9 @@ func checkInput(d Decision) Decision {
 //
 // The error holds everything that went wrong: an [*ExitError] if the agent did
 // not end well, a [*mirror.LossError] if something is not in the store, and a
-// [*resume.KeptError] if the directory was kept for that reason. Close may be
-// called more than once.
+// [*resume.KeptError] if the directory was kept for that reason. It is not kept
+// when everything that is not stored lies in mirror.Options.Spill, from where it
+// will be delivered. Close may be called more than once.
 func (a *Agent) Close(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, a.Kill) // of a second Close too
 	defer stop()

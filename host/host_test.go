@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,6 +28,10 @@ import (
 
 // TestMain runs the tests, or is the agent that they start.
 func TestMain(m *testing.M) {
+	if temp := os.Getenv(hostToKillEnv); temp != "" {
+		fmt.Println(hostToKill(temp))
+		os.Exit(1)
+	}
 	if os.Getenv("HOST_TEST_AGENT") != "" {
 		os.Exit(standin.Main(os.Args[1:]))
 	}
@@ -252,20 +257,35 @@ func TestAChildOfTheAgentDoesNotKeepCloseWaiting(t *testing.T) {
 	stop(t, strings.TrimSpace(string(pid)))
 }
 
+const unknownID = "00000000-0000-4000-8000-000000000001"
+
+// local gives the agent a config directory of its own that holds a session.
+func (m machine) local(opts *host.Options, id string) {
+	m.t.Helper()
+	opts.Session.ProjectKey, opts.Session.SessionID = "", id
+	own, err := sessionstore.ProjectKey(m.home)
+	require.NoError(m.t, err)
+	dir := filepath.Join(m.home, ".claude", "projects", own)
+	require.NoError(m.t, os.MkdirAll(dir, 0o700))
+	line := `{"type":"user","uuid":"a","sessionId":"` + id + `","message":{"role":"user","content":"before"}}` + "\n"
+	require.NoError(m.t, os.WriteFile(filepath.Join(dir, id+".jsonl"), []byte(line), 0o600))
+}
+
 func TestAnAgentThatFailsSaysWhy(t *testing.T) {
 	m := newMachine(t)
 	opts := m.options()
-	opts.Session.SessionID = "00000000-0000-4000-8000-000000000001"
+	m.local(&opts, unknownID)
+	opts.Command = []string{"/bin/sh", "-c", "echo oops >&2; exit 3", "sh"}
+	stubborn(t)
 	var stderr strings.Builder
 	opts.Stderr = &stderr
 	a := start(t, inmemory.New(), opts)
-	require.False(t, a.Session().Found)
 	for range a.Messages() {
 	}
 	exit := (*host.ExitError)(nil)
 	require.ErrorAs(t, a.Close(t.Context()), &exit)
-	require.ErrorContains(t, exit, "No conversation found")
-	require.Contains(t, stderr.String(), "No conversation found")
+	require.ErrorContains(t, exit, "oops")
+	require.Contains(t, stderr.String(), "oops")
 	require.Error(t, a.Prompt("anybody there?"))
 	m.requireNothingLeft()
 
@@ -274,6 +294,45 @@ func TestAnAgentThatFailsSaysWhy(t *testing.T) {
 	_, err := host.Start(t.Context(), inmemory.New(), opts)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	m.requireNothingLeft()
+}
+
+func TestASessionThatIsNowhereIsNotFound(t *testing.T) {
+	for _, project := range []string{tenant, ""} {
+		m := newMachine(t)
+		opts := m.options()
+		opts.Session.ProjectKey, opts.Session.SessionID = project, unknownID
+		_, err := host.Start(t.Context(), inmemory.New(), opts)
+		require.ErrorIs(t, err, sessionstore.ErrNotFound)
+		op := (*sessionstore.OpError)(nil)
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, unknownID, op.Key.SessionID)
+		m.requireNothingLeft()
+	}
+}
+
+// A session from before there was a store.
+func TestASessionThatOnlyTheAgentHasGoesOn(t *testing.T) {
+	m := newMachine(t)
+	opts := m.options()
+	m.local(&opts, unknownID)
+	a := start(t, inmemory.New(), opts)
+	require.False(t, a.Session().Found)
+	require.Contains(t, ask(t, a, "go on"), "Prompts before it: 1.")
+	require.NoError(t, a.Close(t.Context()))
+	// Another tenant's agent does not find it there.
+	opts.Session.ProjectKey = tenant
+	_, err := host.Start(t.Context(), inmemory.New(), opts)
+	require.ErrorIs(t, err, sessionstore.ErrNotFound)
+}
+
+func TestADirectoryThatIsNotThereIsNamed(t *testing.T) {
+	m := newMachine(t)
+	opts := m.options()
+	opts.Session.Dir = filepath.Join(m.home, "gone")
+	_, err := host.Start(t.Context(), inmemory.New(), opts)
+	require.ErrorContains(t, err, "Dir")
+	require.ErrorContains(t, err, opts.Session.Dir)
+	require.NotContains(t, err.Error(), opts.Command[0])
 }
 
 func TestQuestionsThatNobodyAnswersAreDenied(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/attempt"
 	"github.com/sessionstore/sessionstore/internal/jsonscan"
 )
 
@@ -21,7 +22,7 @@ func (m *Mirror) deliver(q *queue, entries []sessionstore.Entry) error {
 			if len(entries) == 0 {
 				return err
 			}
-			return m.giveUp(q, entries, 0, fmt.Errorf("%w: %w", errBehind, err))
+			return m.giveUp(q, nil, entries, 0, fmt.Errorf("%w: %w", errBehind, err))
 		}
 	}
 	return m.storeNow(q, entries)
@@ -33,7 +34,8 @@ func (m *Mirror) storeNow(q *queue, entries []sessionstore.Entry) error {
 	if len(entries) == 0 {
 		return unusable
 	}
-	attempts, err := m.attempt(q, entries)
+	batch := new(attempt.Batch)
+	attempts, err := m.attempt(q, batch, entries)
 	switch {
 	case err == nil:
 		m.stored(q, entries)
@@ -41,7 +43,7 @@ func (m *Mirror) storeNow(q *queue, entries []sessionstore.Entry) error {
 	case errors.Is(err, sessionstore.ErrInvalidEntry):
 		return errors.Join(unusable, m.separate(q, entries, attempts, err))
 	}
-	return errors.Join(unusable, m.giveUp(q, entries, attempts, err))
+	return errors.Join(unusable, m.giveUp(q, batch, entries, attempts, err))
 }
 
 // withoutForeign takes out what is not even the beginning of an object. Stores
@@ -99,11 +101,11 @@ func (m *Mirror) separate(q *queue, entries []sessionstore.Entry, attempts int, 
 }
 
 // attempt calls the store until it has the batch, and returns how often.
-func (m *Mirror) attempt(q *queue, entries []sessionstore.Entry) (int, error) {
+func (m *Mirror) attempt(q *queue, batch *attempt.Batch, entries []sessionstore.Entry) (int, error) {
 	for n := 1; ; n++ {
 		start := time.Now()
-		timedOut, err := m.call(q, m.opts.CallTimeout, func(ctx context.Context) error {
-			return m.store.Append(asTry(ctx, n), q.key, entries)
+		timedOut, err := m.call(q, func(ctx context.Context) error {
+			return m.store.Append(asTry(ctx, batch, n), q.key, entries)
 		})
 		m.tellAppend(q.key, entries, n, time.Since(start), err)
 		switch {
@@ -124,13 +126,13 @@ func (m *Mirror) attempt(q *queue, entries []sessionstore.Entry) (int, error) {
 	}
 }
 
-// asTry is the context of the n-th try of a batch. The store must not take the
-// first one for a repetition of an earlier batch that was equal and failed.
-func asTry(ctx context.Context, n int) context.Context {
+// asTry is the context of the n-th try of a batch. The store must not take it
+// for a repetition of an earlier batch that was equal and failed.
+func asTry(ctx context.Context, batch *attempt.Batch, n int) context.Context {
 	if n == 1 {
-		return sessionstore.WithNewBatch(ctx)
+		return batch.First(ctx)
 	}
-	return ctx
+	return batch.Again(ctx)
 }
 
 // contain turns a panic into an error.
@@ -160,7 +162,7 @@ func (m *Mirror) stored(q *queue, entries []sessionstore.Entry) {
 
 // giveUp keeps the batch in a file, if there is a directory for them, and
 // reports it.
-func (m *Mirror) giveUp(q *queue, entries []sessionstore.Entry, attempts int, cause error) error {
+func (m *Mirror) giveUp(q *queue, batch *attempt.Batch, entries []sessionstore.Entry, attempts int, cause error) error {
 	var unusable error
 	if m.opts.Spill != "" { // a file holds what can be delivered from it
 		entries, unusable = m.filter(q, entries, attempts, sessionstore.Entry.Validate)
@@ -176,7 +178,7 @@ func (m *Mirror) giveUp(q *queue, entries []sessionstore.Entry, attempts int, ca
 		}
 		e.Spilled = name
 		if name != "" && attempts > 0 && !errors.Is(cause, errWaits) {
-			q.tried = name
+			q.tried, q.triedAs = name, batch
 			q.hangs(cause, name)
 		}
 	}
@@ -213,7 +215,7 @@ func (m *Mirror) isHeld(q *queue) bool {
 		if err != nil || len(files) > 0 {
 			m.setHeld(q, true)
 		} else { // what a killed process was writing
-			_ = (&replayer{dir: keyDir(m.opts.Spill, q.key)}).run(m.calls)
+			clearKey(keyDir(m.opts.Spill, q.key))
 		}
 	}
 	m.mu.Lock()
@@ -271,20 +273,11 @@ func (m *Mirror) deliverHeld(q *queue) error {
 	if m.opts.NoRetryAfterTimeout {
 		q.tried = ""
 	}
-	r := &replayer{
-		store: m.store, key: q.key, dir: keyDir(m.opts.Spill, q.key),
-		tried: q.tried, landed: q.landed, kept: q.kept, missing: q.missing,
-		call: func(file string, f func(context.Context) error) error {
-			_, err := m.call(q, m.opts.CallTimeout, f)
-			q.hangs(err, file)
-			return err
-		},
-		refused: func(e sessionstore.Entry, err error) { _ = m.unusable(q, e, 1, err) },
-	}
+	r := m.replayerOf(q)
 	q.delivering = r
 	err := r.run(m.calls)
 	q.delivering = nil
-	q.tried, q.landed, q.kept, q.missing = r.tried, r.landed, r.kept, r.missing
+	q.tried, q.triedAs, q.landed, q.kept, q.missing = r.tried, r.triedAs, r.landed, r.kept, r.missing
 	m.reportMissing(q.key, r.gone)
 	m.count(func(s *Stats) {
 		s.Delivered += int64(r.report.Entries)
@@ -303,4 +296,19 @@ func (m *Mirror) deliverHeld(q *queue) error {
 	}
 	q.nextNum, q.tried, q.landed, q.missing = 0, "", "", nil // numbers begin anew
 	return nil
+}
+
+// replayerOf delivers the files of a key with the mirror's own calls.
+func (m *Mirror) replayerOf(q *queue) *replayer {
+	return &replayer{
+		store: m.store, key: q.key, dir: keyDir(m.opts.Spill, q.key),
+		tried: q.tried, triedAs: q.triedAs, landed: q.landed, kept: q.kept, missing: q.missing,
+		call: func(file string, f func(context.Context) error) error {
+			_, err := m.call(q, f)
+			q.hangs(err, file)
+			return err
+		},
+		reading: func(f func(context.Context, func()) error) error { return m.read(q, f) },
+		refused: func(e sessionstore.Entry, err error) { _ = m.unusable(q, e, 1, err) },
+	}
 }

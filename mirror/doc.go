@@ -76,6 +76,9 @@
 // only, and later batches of its key are stored behind the gap. [Watch] with
 // Once set brings in what is missing.
 //
+// When everything that is not in the store was spilled, nothing is lost and the
+// agent's local files are not needed: see [Mirror.NeedsFiles].
+//
 // # Frames from elsewhere
 //
 // A path that is no transcript below the projects directory never becomes a

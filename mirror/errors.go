@@ -87,6 +87,8 @@ type LossError struct {
 	Losses  []Loss
 	Foreign int64 // frames whose path is no transcript
 	Broken  int64 // frames that were cut off
+
+	gone bool // a file of Options.Spill was not in its place at Close
 }
 
 func (e *LossError) Error() string {
@@ -113,6 +115,17 @@ func (e *LossError) Error() string {
 		parts = append(parts, counted(int(e.Broken), "broken frame", "broken frames"))
 	}
 	return "mirror: not stored: " + strings.Join(parts, "; ")
+}
+
+// AllSpilled reports whether nothing is lost yet: all that is not in the store
+// lies in files of Options.Spill, and [Replay] will deliver it.
+func (e *LossError) AllSpilled() bool {
+	for _, l := range e.Losses {
+		if l.Missing > 0 || l.Spilled < l.Entries {
+			return false
+		}
+	}
+	return e.Foreign == 0 && e.Broken == 0 && !e.gone
 }
 
 // Unwrap returns the causes.

@@ -12,8 +12,9 @@ import (
 const hangGrace = 5 * time.Second
 
 var (
-	errHangs = errors.New("the call of the store has not returned")
-	errWaits = fmt.Errorf("an earlier batch: %w", errHangs)
+	errHangs  = errors.New("the call of the store has not returned")
+	errGoexit = errors.New("the store ended its goroutine")
+	errWaits  = fmt.Errorf("an earlier batch: %w", errHangs)
 )
 
 // hanging is a call of the store that did not return in time.
@@ -30,23 +31,50 @@ func (q *queue) hangs(err error, file string) {
 	}
 }
 
-// call calls the store once. A call that does not return although its context
-// has ended keeps the key: nothing else is appended to it until it returns.
-func (m *Mirror) call(q *queue, timeout time.Duration, f func(context.Context) error) (timedOut bool, err error) {
+// call calls the store once.
+func (m *Mirror) call(q *queue, f func(context.Context) error) (timedOut bool, err error) {
 	if err := m.waitForStuck(q); err != nil {
 		return false, err
 	}
-	if m.calls.Err() != nil {
-		return false, context.Cause(m.calls)
+	ctx, cancel := context.WithTimeout(m.calls, m.opts.CallTimeout)
+	err = m.callUntil(q, ctx, cancel, f)
+	if err != nil && ctx.Err() == context.DeadlineExceeded && m.calls.Err() == nil {
+		m.count(func(s *Stats) { s.Timeouts++ })
+		return true, err
 	}
-	ctx, cancel := context.WithTimeout(m.calls, timeout)
+	return false, err
+}
+
+// read calls the store for the entries of a transcript.
+func (m *Mirror) read(q *queue, f func(ctx context.Context, progress func()) error) error {
+	if err := m.waitForStuck(q); err != nil {
+		return err
+	}
+	ctx, progress, cancel := withProgress(m.calls, m.opts.CallTimeout)
+	err := m.callUntil(q, ctx, cancel, func(ctx context.Context) error { return reason(ctx, f(ctx, progress)) })
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		m.count(func(s *Stats) { s.Timeouts++ })
+	}
+	return err
+}
+
+// callUntil calls the store until the context ends. A call that does not return
+// after that keeps the key: nothing else is appended to it until it returns.
+func (m *Mirror) callUntil(q *queue, ctx context.Context, cancel func(), f func(context.Context) error) error {
+	if m.calls.Err() != nil {
+		cancel()
+		return context.Cause(m.calls)
+	}
 	done := make(chan error, 1)
 	m.calling.Add(1)
 	go func() {
 		defer m.calling.Done()
-		done <- m.contain(func() error { return f(ctx) })
+		err := errGoexit
+		defer func() { done <- err }()
+		err = m.contain(func() error { return f(ctx) })
 	}()
-	err, returned := m.await(done, timeout+hangGrace)
+	start := time.Now()
+	err, returned := m.await(ctx, done)
 	if !returned {
 		h := &hanging{returned: make(chan struct{})}
 		q.stuck = h
@@ -59,15 +87,10 @@ func (m *Mirror) call(q *queue, timeout time.Duration, f func(context.Context) e
 			}
 			close(h.returned)
 		}()
-		m.count(func(s *Stats) { s.Timeouts++ })
-		return true, fmt.Errorf("%w after %v", errHangs, timeout)
-	}
-	timedOut = err != nil && ctx.Err() == context.DeadlineExceeded && m.calls.Err() == nil
-	if timedOut {
-		m.count(func(s *Stats) { s.Timeouts++ })
+		return fmt.Errorf("%w after %v", errHangs, time.Since(start).Round(time.Second))
 	}
 	cancel()
-	return timedOut, err
+	return err
 }
 
 // keepLocked keeps the lock of the key's files while a call hangs: whoever
@@ -93,10 +116,15 @@ func (m *Mirror) keepLocked(q *queue) *keyLock {
 	return lock
 }
 
-// await waits for a call to return: as long as given, or for a moment once the
-// mirror has cancelled all calls.
-func (m *Mirror) await(done <-chan error, limit time.Duration) (err error, returned bool) {
-	hang := time.NewTimer(limit)
+// await waits for a call to return: until its context has ended, and then for a
+// moment, which is shorter once the mirror has cancelled all calls.
+func (m *Mirror) await(ctx context.Context, done <-chan error) (err error, returned bool) {
+	select {
+	case err := <-done:
+		return err, true
+	case <-ctx.Done():
+	}
+	hang := time.NewTimer(hangGrace)
 	defer hang.Stop()
 	closing := m.calls.Done()
 	for {

@@ -135,6 +135,7 @@ type Mirror struct {
 	waitBytes    int
 	stats        Stats
 	losses       map[sessionstore.Key]*Loss
+	gone         bool        // a file with a batch was not there at Close
 	injections   [][]byte    // messages that are not yet in the agent's output
 	blocked      atomic.Bool // a callback has not returned at Close
 	closeOnce    sync.Once
@@ -210,7 +211,7 @@ func (m *Mirror) Frame(filePath string, entries []sessionstore.Entry) error {
 
 // frame takes entries that nobody changes any more.
 func (m *Mirror) frame(filePath string, entries []sessionstore.Entry) error {
-	key, foreign := m.paths.key(filePath)
+	key, foreign := m.key(filePath)
 	if foreign != nil {
 		foreign.Entries = entries
 		m.reportForeign(foreign)
@@ -220,6 +221,15 @@ func (m *Mirror) frame(filePath string, entries []sessionstore.Entry) error {
 		return fmt.Errorf("mirror: frame for %v: %w", key, err)
 	}
 	return nil
+}
+
+// key is the key of a transcript file in the store.
+func (m *Mirror) key(filePath string) (sessionstore.Key, *ForeignError) {
+	key, foreign := m.paths.key(filePath)
+	if foreign == nil {
+		key = storeKey(m.store, key)
+	}
+	return key, foreign
 }
 
 // Flush appends what is pending and waits until it is stored or given up. The
@@ -243,7 +253,8 @@ func (m *Mirror) Flush(ctx context.Context) error {
 const closeGrace = time.Second
 
 // Close appends what is pending and ends the mirror. The error is a
-// [*LossError] if anything that came in since New is not in the store. When the
+// [*LossError] if anything that came in since New is not in the store;
+// [LossError.AllSpilled] says that it lies in Options.Spill. When the
 // context ends first, what is under way is cancelled and given up, which with
 // Options.Spill means kept, and neither calls of the store nor callbacks that
 // don't return are waited for. Closing again gives the same error.
@@ -277,6 +288,7 @@ func (m *Mirror) close(ctx context.Context) error {
 	}
 	m.abort(ErrClosed)
 	m.waitForHanging()
+	m.checkKept()
 	return m.loss()
 }
 
@@ -295,9 +307,30 @@ func (m *Mirror) waitForHanging() {
 
 // Failed reports whether anything that came in is not in the store: batches
 // given up and not delivered since, entries that no store can hold, frames from
-// elsewhere and broken ones. The agent's local files are then the only full
-// copy.
+// elsewhere and broken ones. See NeedsFiles for whether it is anywhere else.
 func (m *Mirror) Failed() bool { return m.loss() != nil }
+
+// NeedsFiles reports whether the agent's local files are the only full copy: it
+// is false if all that came in is in the store or waits in Options.Spill for
+// being delivered. Close looks once more whether the files there are in place.
+func (m *Mirror) NeedsFiles() bool {
+	var loss *LossError
+	return errors.As(m.loss(), &loss) && !loss.AllSpilled()
+}
+
+// checkKept looks whether the files that keep batches are there. When the
+// context of Close has ended nobody has done so; whether one that is gone was
+// delivered by another process is not known then.
+func (m *Mirror) checkKept() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.queues { // no worker has them any more
+		for _, k := range q.kept {
+			info, err := os.Lstat(k.name)
+			m.gone = m.gone || err != nil || !info.Mode().IsRegular()
+		}
+	}
+}
 
 // Losses lists, by key, what Failed is about, as far as it has a key.
 func (m *Mirror) Losses() []Loss {
@@ -319,7 +352,7 @@ func (m *Mirror) loss() error {
 	if len(list) == 0 && m.stats.Foreign == 0 && m.stats.Broken == 0 {
 		return nil
 	}
-	return &LossError{Losses: list, Foreign: m.stats.Foreign, Broken: m.stats.Broken}
+	return &LossError{Losses: list, Foreign: m.stats.Foreign, Broken: m.stats.Broken, gone: m.gone}
 }
 
 // Stats returns the counters.

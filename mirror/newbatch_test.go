@@ -117,3 +117,70 @@ func TestReplayStoresABatchThatOnlyEqualsTheEndOfTheTranscript(t *testing.T) {
 		require.Equal(t, texts(entries(user("u"), mode("m"), mode("m"))), load(t, s, mainKey))
 	})
 }
+
+// unreachableFor makes calls from now on end before the store
+// has seen them.
+func unreachableFor(s *fakeStore, calls int) {
+	n := 0
+	s.before = func(context.Context, sessionstore.Key, int) error {
+		if n++; n <= calls {
+			return errDown
+		}
+		return nil
+	}
+}
+
+// The first try of a batch may fail on its way, so that the store never hears
+// that the batch is a new one. The next try is no repetition of an older batch.
+func TestAFurtherTryIsNoRepetitionOfAnOlderEqualBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		old := open(t, s, &mirror.Options{Attempts: 1})
+		up := landsAndFails(s)
+		require.NoError(t, old.Frame(mainPath, entries(mode("m"))))
+		require.Error(t, old.Close(t.Context()))
+		up()
+		unreachableFor(s, 2)
+		m := open(t, s, nil)
+		require.NoError(t, m.Frame(mainPath, entries(mode("m"))))
+		require.NoError(t, m.Close(t.Context()))
+		require.Len(t, load(t, s, mainKey), 2)
+	})
+}
+
+func TestARedeliveryIsNoRepetitionOfAnOlderEqualBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		old := open(t, s, &mirror.Options{Attempts: 1})
+		up := landsAndFails(s)
+		require.NoError(t, old.Frame(mainPath, entries(mode("m"))))
+		require.Error(t, old.Close(t.Context()))
+		up()
+		unreachableFor(s, 3)
+		m := open(t, s, &mirror.Options{Spill: t.TempDir()})
+		require.NoError(t, m.Frame(mainPath, entries(mode("m"))))
+		require.Error(t, m.Flush(t.Context()))
+		require.NoError(t, m.Close(t.Context()))
+		require.Len(t, load(t, s, mainKey), 2)
+	})
+}
+
+func TestWatchKnowsAFurtherTryFromAnOlderEqualBatch(t *testing.T) {
+	for _, calls := range []int{1, mirror.DefaultAttempts} { // within a turn, and in the next one
+		synctest.Test(t, func(t *testing.T) {
+			s := newFake()
+			dir := t.TempDir()
+			write(t, lines(mode("m")), dir, mainFile)
+			up := landsAndFails(s)
+			w := watch(t, dir, s, nil)
+			time.Sleep(10 * time.Second)
+			up()
+			time.Sleep(5 * time.Minute) // it has found out that the line is there
+			unreachableFor(s, calls)
+			write(t, lines(mode("m")), dir, mainFile)
+			time.Sleep(5 * time.Minute)
+			require.NoError(t, w.end())
+			require.Len(t, load(t, s, mainKey), 2)
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/attempt"
 )
 
 // queue holds the frames of one key. A worker has it while frames are due, so a
@@ -29,6 +30,7 @@ type queue struct {
 	anchor     []identity      // of the last entries stored, or kept in files
 	nextNum    int             // of the next file, 0 if not known
 	tried      string          // the file whose batch was appended last, and failed
+	triedAs    *attempt.Batch  // the identity that it had
 	landed     string          // the file whose batch is stored, as the call said in the end
 	kept       []keptFile      // files written and not delivered
 	missing    map[string]bool // files that were reported as missing

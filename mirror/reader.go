@@ -285,7 +285,7 @@ func (r *Reader) finish() {
 // what follows the frame.
 func (m *Mirror) frameText(line []byte) (rest []byte) {
 	f := parseFrame(line)
-	key, foreign := m.paths.key(f.path)
+	key, foreign := m.key(f.path)
 	if f.broken {
 		m.count(func(s *Stats) { s.Broken++ })
 	}

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/attempt"
 )
 
 // ReplayOptions are the settings of [Replay]. The zero value and nil are fine.
 type ReplayOptions struct {
-	// CallTimeout limits one append, and the reading of one transcript. 0 means
-	// [DefaultCallTimeout].
+	// CallTimeout limits one append, and where a transcript is read the time
+	// without a further entry. 0 means [DefaultCallTimeout].
 	CallTimeout time.Duration
 	// OnError is told of entries that the store refuses; the others of their
 	// batch are stored.
@@ -51,7 +52,7 @@ type ReplayReport struct {
 }
 
 // ErrBusy is wrapped when another process or mirror is delivering the files of
-// a key, or a call of the store that a mirror has given up has not returned.
+// a key, or a call of the store that was given up there has not returned.
 var ErrBusy = errors.New("the files are being delivered elsewhere")
 
 // Replay delivers the batches that mirrors have left in a directory of
@@ -66,6 +67,9 @@ var ErrBusy = errors.New("the files are being delivered elsewhere")
 // those behind it wait: mend it, or move it away and run Replay again. A file
 // that is missing between others is an error that wraps [ErrBatchMissing], and
 // the others are delivered.
+//
+// A call of the store that does not return some seconds after its context has
+// ended is left behind, and nobody delivers files of its key until it returns.
 //
 // How much is stored is found by comparing with the end of the transcript, and
 // by uuids anywhere in it. Where that leaves a doubt a batch is appended: it can
@@ -99,12 +103,7 @@ func Replay(ctx context.Context, dir string, store sessionstore.SessionStore, op
 		if done.Key == (sessionstore.Key{}) && done.Err == nil {
 			continue // no files
 		}
-		report.Keys++
-		report.Batches += done.Batches
-		report.Entries += done.Entries
-		report.Already += done.Already
-		report.Left += done.Left
-		report.Missing += done.Missing
+		report.add(done)
 		if o.OnKey != nil {
 			o.OnKey(done)
 		}
@@ -115,14 +114,26 @@ func Replay(ctx context.Context, dir string, store sessionstore.SessionStore, op
 	return report, nil
 }
 
+func (r *ReplayReport) add(done ReplayKey) {
+	r.Keys++
+	r.Batches += done.Batches
+	r.Entries += done.Entries
+	r.Already += done.Already
+	r.Left += done.Left
+	r.Missing += done.Missing
+}
+
 func replayDir(ctx context.Context, dir string, store sessionstore.SessionStore, o ReplayOptions) ReplayKey {
-	r := replayer{
-		store: store, dir: dir, dryRun: o.DryRun,
-		call: func(_ string, f func(context.Context) error) error {
-			ctx, cancel := context.WithTimeout(ctx, o.CallTimeout)
-			defer cancel()
-			return f(ctx)
-		},
+	r := replayer{store: store, dir: dir, dryRun: o.DryRun}
+	r.call = func(_ string, f func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, o.CallTimeout)
+		defer cancel()
+		return r.wait(ctx, func() error { return f(ctx) })
+	}
+	r.reading = func(f func(context.Context, func()) error) error {
+		ctx, progress, cancel := withProgress(ctx, o.CallTimeout)
+		defer cancel()
+		return r.wait(ctx, func() error { return reason(ctx, f(ctx, progress)) })
 	}
 	r.refused = func(e sessionstore.Entry, err error) {
 		if o.OnError != nil {
@@ -153,11 +164,13 @@ type replayer struct {
 	dryRun bool
 	// tried is the file whose batch this process has appended to this store
 	// handle last, and failed. The handle knows it again and stores it once.
-	tried  string
-	landed string // the file whose batch is known to be stored
+	tried   string
+	triedAs *attempt.Batch // the identity that it had
+	landed  string         // the file whose batch is known to be stored
 	// call calls the store. File keeps the batch that is appended, if it is a
-	// whole one.
+	// whole one. Reading does so for the entries of a transcript.
 	call    func(file string, f func(context.Context) error) error
+	reading func(func(ctx context.Context, progress func()) error) error
 	refused func(sessionstore.Entry, error)
 
 	kept    []keptFile      // files that must be there, or have been delivered elsewhere
@@ -203,6 +216,23 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 }
 
+// wait calls the store. One that does not return some time after the context has
+// ended is left behind; it keeps the lock of the files.
+func (r *replayer) wait(ctx context.Context, f func() error) error {
+	done := begin(f)
+	err, returned := await(ctx, done, hangGrace)
+	if returned {
+		return err
+	}
+	lock := r.lock
+	lock.holders.Add(1)
+	go func() {
+		<-done
+		lock.release()
+	}()
+	return fmt.Errorf("%w: %w", errHangs, context.Cause(ctx))
+}
+
 // findMissing notes files that are gone. One that lies between others was not
 // delivered; one before all others may have been, by another process, and then
 // the transcript holds its end.
@@ -222,6 +252,11 @@ func (r *replayer) findMissing(files []string) error {
 			before = append(before, k)
 		}
 	}
+	return r.findBefore(before)
+}
+
+// findBefore looks whether the transcript holds what was in files.
+func (r *replayer) findBefore(before []keptFile) error {
 	if len(before) == 0 {
 		return nil
 	}
@@ -286,8 +321,7 @@ func (r *replayer) deliver(ctx context.Context, files []string) error {
 			(i < landed || len(batches[i]) == 0 && onlyMetadata(batch) && batch[len(batch)-1].Equal(metadata))
 		if already {
 			r.report.Already += len(batch)
-		} else if err := r.append(name, batch, name != r.tried); err != nil {
-			r.tried = name
+		} else if err := r.appendFile(name, batch); err != nil {
 			return err
 		}
 		if err := r.delivered(name); err != nil {
@@ -392,11 +426,12 @@ func (r *replayer) compare(batches [][]identity, anchor []identity) (landed int,
 
 // stream reads what the store holds.
 func (r *replayer) stream(each func(sessionstore.Entry)) error {
-	return r.call("", func(ctx context.Context) error {
+	return r.reading(func(ctx context.Context, progress func()) error {
 		for e, err := range sessionstore.Stream(ctx, r.store, r.key) {
 			if err != nil {
 				return err
 			}
+			progress()
 			each(e)
 		}
 		return nil
@@ -416,18 +451,28 @@ func (r *replayer) read(name string) ([]sessionstore.Entry, error) {
 	return batch, nil
 }
 
+// appendFile appends the batch of a file, again if it was the last to fail.
+func (r *replayer) appendFile(name string, batch []sessionstore.Entry) error {
+	n, as := 2, r.triedAs
+	if name != r.tried || as == nil {
+		n, as = 1, new(attempt.Batch)
+	}
+	err := r.append(name, batch, func(ctx context.Context) context.Context { return asTry(ctx, as, n) })
+	if err != nil {
+		r.tried, r.triedAs = name, as
+	}
+	return err
+}
+
 // append stores a batch. Entries that the store refuses are reported, and the
 // others stored. Name is the file of a whole batch.
-func (r *replayer) append(name string, batch []sessionstore.Entry, isNew bool) error {
+func (r *replayer) append(name string, batch []sessionstore.Entry, as func(context.Context) context.Context) error {
 	if r.dryRun {
 		r.report.Entries += len(batch)
 		return nil
 	}
 	err := r.call(name, func(ctx context.Context) error {
-		if isNew {
-			ctx = sessionstore.WithNewBatch(ctx)
-		}
-		return r.store.Append(ctx, r.key, batch)
+		return r.store.Append(as(ctx), r.key, batch)
 	})
 	switch {
 	case err == nil:
@@ -439,8 +484,8 @@ func (r *replayer) append(name string, batch []sessionstore.Entry, isNew bool) e
 		r.refused(batch[0], err)
 		return nil
 	}
-	if err := r.append("", batch[:len(batch)/2], isNew); err != nil {
+	if err := r.append("", batch[:len(batch)/2], as); err != nil {
 		return err
 	}
-	return r.append("", batch[len(batch)/2:], isNew)
+	return r.append("", batch[len(batch)/2:], as)
 }

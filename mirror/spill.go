@@ -224,6 +224,18 @@ func removeTemps(dir string) {
 	}
 }
 
+// clearKey removes what a killed process was writing for a key that has no
+// files.
+func clearKey(dir string) {
+	lock, err := lockKey(dir)
+	if err != nil {
+		return // there is none, or somebody delivers from it
+	}
+	defer lock.release()
+	removeTemps(dir)
+	_ = os.Remove(dir) // fails if another mirror is writing to it
+}
+
 // syncDir makes new names last. Not every system can.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

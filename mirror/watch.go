@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/attempt"
 	"github.com/sessionstore/sessionstore/internal/idset"
 )
 
@@ -47,7 +48,9 @@ type WatchOptions struct {
 	MaxBytes   int
 	// Attempts, Pauses and CallTimeout are those of [Options]. A batch that
 	// fails is not given up: its transcript is compared with the store again a
-	// while later.
+	// while later. When a transcript is read from the store, CallTimeout is the
+	// longest time without a further entry; a store that is no
+	// [sessionstore.Streamer] gives all of them at once.
 	Attempts    int
 	Pauses      []time.Duration
 	CallTimeout time.Duration
@@ -85,7 +88,10 @@ type WatchSkip struct {
 	// is 0 for a whole file.
 	Line   int64
 	Offset int64
-	Err    error
+	// Unfinished says that it is a last line without its end, as one is left by
+	// an agent that was killed while it wrote.
+	Unfinished bool
+	Err        error
 }
 
 // WatchReport sums up what [Watch] did.
@@ -115,8 +121,8 @@ type WatchReport struct {
 // is seen by the file's time if its length stays, otherwise by the first and
 // the last few thousand bytes of what had been read.
 //
-// A call of the store that does not return although its context has ended is
-// left behind. Nothing else is appended to its transcript until it returns.
+// A call of the store that does not return although its context has ended, for
+// reading too, is left behind. Nothing else is appended to its transcript until it returns.
 //
 // As in the frames of an agent, the sidecar <name>.meta.json of a subagent is
 // an entry of type agent_metadata, appended when it is new or has changed, and
@@ -129,7 +135,7 @@ type WatchReport struct {
 // Do not watch a directory whose agents are mirrored at the same time: entries
 // without uuid would be stored twice.
 func Watch(ctx context.Context, dir string, store sessionstore.SessionStore, opts *WatchOptions) (WatchReport, error) {
-	w := &watcher{dir: dir, store: store, files: make(map[string]*watched), told: make(map[string]bool)}
+	w := &watcher{dir: dir, store: store, files: make(map[string]*watched)}
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -165,7 +171,7 @@ type watcher struct {
 
 	mu     sync.Mutex // guards the rest, and calls of callbacks
 	report WatchReport
-	told   map[string]bool // skips that were reported
+	told   idset.Set // skips that were reported
 }
 
 func (w *watcher) result() WatchReport {
@@ -258,6 +264,7 @@ type watched struct {
 	surplus     map[idset.ID]int   // what the store has more of, without uuid
 	before      [sha256.Size]byte  // stands for the bytes before offset
 	triedFrom   int64              // where the batch that failed last began, -1 if none did
+	triedAs     *attempt.Batch     // the identity that it had
 	stuck       chan struct{}      // closed when a call that did not return in time has returned
 	metadata    sessionstore.Entry // the last one stored
 	unfinished  bool               // a last line without its end may count later
@@ -338,30 +345,4 @@ func (w *watcher) list(ctx context.Context) ([]*watched, error) {
 	defer w.mu.Unlock()
 	w.report.Transcripts = max(w.report.Transcripts, len(list))
 	return list, errors.Join(l.errs...)
-}
-
-// skip reports something that was passed over, once.
-func (w *watcher) skip(s WatchSkip) {
-	id := fmt.Sprintf("%s:%d:%d", s.Path, s.Offset, s.Line)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.told[id] {
-		return
-	}
-	if len(w.told) < maxSeen {
-		w.told[id] = true
-	}
-	w.report.Skipped++
-	if w.opts.Logger != nil {
-		w.opts.Logger.Warn("watch: passed over", "path", s.Path, "line", s.Line, "offset", s.Offset, "error", s.Err)
-	}
-	if w.opts.OnSkip != nil {
-		w.opts.OnSkip(s)
-	}
-}
-
-func (w *watcher) log(text, path string, err error) {
-	if w.opts.Logger != nil {
-		w.opts.Logger.Error("watch: "+text, "path", path, "error", err)
-	}
 }

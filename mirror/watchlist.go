@@ -100,6 +100,7 @@ func (l *lister) file(segs []string, name string, info os.FileInfo) {
 		l.w.skip(WatchSkip{Path: name, Err: err})
 		return
 	}
+	key = storeKey(l.w.store, key)
 	f := l.w.files[stem]
 	if f == nil {
 		f = &watched{key: key, triedFrom: -1}

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionstore/sessionstore"
-	"github.com/sessionstore/sessionstore/internal/idset"
 	"github.com/sessionstore/sessionstore/internal/jsonl"
-	"github.com/sessionstore/sessionstore/internal/jsonscan"
 )
 
 // notMirrored begins the types of lines that agents keep for themselves.
@@ -60,15 +58,6 @@ type turn struct {
 	attempts int   // to append it
 }
 
-// stored is what the store holds of a transcript, less what has been found in
-// the file.
-type stored struct {
-	uuids    idset.Set
-	others   map[idset.ID]int   // entries without uuid, counted
-	metadata sessionstore.Entry // the last one
-	nothing  bool               // it holds no entry
-}
-
 func (t *turn) run(ctx context.Context) (more bool, err error) {
 	f := t.f
 	if err := t.waitForStuck(ctx); err != nil {
@@ -86,6 +75,20 @@ func (t *turn) run(ctx context.Context) (more bool, err error) {
 	if file != nil {
 		defer file.Close()
 	}
+	more, err = t.update(ctx, root, file, size)
+	if err != nil || more {
+		return more, err
+	}
+	if f.comparing != nil {
+		f.surplus = f.comparing.others
+	}
+	f.compared, f.comparing = true, nil
+	f.seenLines, f.seenSidecar = f.lines, f.sidecar
+	return false, nil
+}
+
+// update appends what is new in the file and in the sidecar.
+func (t *turn) update(ctx context.Context, root *os.Root, file *os.File, size int64) (more bool, err error) {
 	nothing, err := t.begin(ctx, file, size)
 	if err != nil {
 		return false, err
@@ -99,22 +102,14 @@ func (t *turn) run(ctx context.Context) (more bool, err error) {
 	}
 	if file != nil {
 		if more, err = t.readLines(ctx, file, size); err == nil {
-			f.before, err = digestBefore(file, f.offset)
+			t.f.before, err = digestBefore(file, t.f.offset)
 		}
 		if err != nil || more {
 			return more, err
 		}
 	}
 	t.addMetadata(metadata)
-	if err := t.flush(ctx); err != nil {
-		return false, err
-	}
-	if f.comparing != nil {
-		f.surplus = f.comparing.others
-	}
-	f.compared, f.comparing = true, nil
-	f.seenLines, f.seenSidecar = f.lines, f.sidecar
-	return false, nil
+	return false, t.flush(ctx)
 }
 
 // begin compares the transcript with the store if that has not been done, or if
@@ -191,68 +186,6 @@ func openLines(root *os.Root, f *watched) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
-// compare reads what the store holds.
-func (t *turn) compare(ctx context.Context) (nothing bool, err error) {
-	f := t.f
-	f.offset, f.line, f.metadata, f.unfinished = 0, 0, nil, false
-	f.seenLines, f.seenSidecar = fileState{}, fileState{}
-	f.surplus = nil
-	s := &stored{others: make(map[idset.ID]int), nothing: true}
-	err = t.call(ctx, func() error { return s.read(ctx, t.w.store, f.key) })
-	if err != nil {
-		return false, err // the call may still be under way
-	}
-	f.comparing, f.metadata = s, s.metadata
-	return s.nothing, nil
-}
-
-// read reads what the store holds.
-func (s *stored) read(ctx context.Context, store sessionstore.SessionStore, key sessionstore.Key) error {
-	for e, err := range sessionstore.Stream(ctx, store, key) {
-		if err != nil {
-			return err
-		}
-		s.nothing = false
-		if key.Subpath != "" && e.Type() == sessionstore.MetadataType {
-			s.metadata = e
-			continue
-		}
-		if id := identify(e); id.unique {
-			s.uuids.Add(id.id)
-		} else {
-			s.others[id.id]++
-		}
-	}
-	return nil
-}
-
-// useUp reports whether the store has more of an entry than the file has so
-// far. A file that was cut off and written again has it again.
-func (f *watched) useUp(id identity) bool {
-	if id.unique {
-		return false // the store drops it
-	}
-	return takeOne(f.surplus, id.id)
-}
-
-func takeOne(counts map[idset.ID]int, id idset.ID) bool {
-	n := counts[id]
-	if n > 1 {
-		counts[id] = n - 1
-	} else {
-		delete(counts, id) // few are left when all of the file is read
-	}
-	return n > 0
-}
-
-// take reports whether the store holds the entry.
-func (s *stored) take(id identity) bool {
-	if id.unique {
-		return s.uuids.Has(id.id)
-	}
-	return takeOne(s.others, id.id)
-}
-
 // readLines appends what is new, or up to turnBytes of it.
 func (t *turn) readLines(ctx context.Context, file *os.File, size int64) (more bool, err error) {
 	f := t.f
@@ -267,7 +200,7 @@ func (t *turn) readLines(ctx context.Context, file *os.File, size int64) (more b
 		}
 		number = base + s.Line
 		if s.Length > 0 {
-			t.w.skip(WatchSkip{Path: f.lines.name, Line: number, Offset: s.Offset, Err: s.Err})
+			t.w.skip(WatchSkip{Path: f.lines.name, Line: number, Offset: s.Offset, Unfinished: s.Torn, Err: s.Err})
 		}
 	})
 	for {
@@ -322,63 +255,6 @@ func (t *turn) add(line jsonl.Entry) {
 	t.size += len(e)
 }
 
-// addMetadata adds the metadata entry unless it is the last one stored.
-func (t *turn) addMetadata(e sessionstore.Entry) {
-	if e == nil || e.Equal(t.f.metadata) {
-		return
-	}
-	t.f.metadata = e
-	t.batch = append(t.batch, e)
-	t.size += len(e)
-}
-
-// readSidecar returns the metadata entry if there may be a new one. A sidecar
-// that is being written is looked at again when it has changed.
-func (t *turn) readSidecar(root *os.Root) (sessionstore.Entry, error) {
-	f := t.f
-	if f.sidecar.name == "" || f.key.Subpath == "" || f.compared && f.sidecar.same(f.seenSidecar) {
-		return nil, nil
-	}
-	file, err := root.Open(f.sidecar.name)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	defer file.Close()
-	if f.sidecar.info, err = file.Stat(); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, sessionstore.MaxEntryLen))
-	if err != nil {
-		return nil, err
-	}
-	e, err := metadataEntry(text)
-	if err != nil {
-		t.w.skip(WatchSkip{Path: f.sidecar.name, Offset: f.sidecar.info.Size(), Err: err})
-		return nil, nil
-	}
-	return e, nil
-}
-
-// metadataEntry makes an entry of what a sidecar holds, which lacks its type.
-func metadataEntry(text []byte) (sessionstore.Entry, error) {
-	text = bytes.TrimRight(text, "\x00 \t\r\n")
-	hasType := false
-	err := jsonscan.Object(text, func(key, _ []byte) { hasType = hasType || jsonscan.KeyIs(key, "type") })
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", sessionstore.ErrInvalidEntry, err)
-	}
-	const ours = `"type":"` + sessionstore.MetadataType + `"`
-	first := bytes.IndexByte(text, '{') + 1
-	switch inside := text[first : len(text)-1]; {
-	case len(bytes.TrimSpace(inside)) == 0:
-		return sessionstore.Entry("{" + ours + "}"), nil
-	case hasType: // the last one of a repeated key counts
-		return sessionstore.Entry(fmt.Sprintf("{%s,%s}", inside, ours)).Line(), nil
-	default:
-		return sessionstore.Entry(fmt.Sprintf("{%s,%s}", ours, inside)).Line(), nil
-	}
-}
-
 // flushTo appends the batch; then everything before offset is stored.
 func (t *turn) flushTo(ctx context.Context, offset, line int64) error {
 	if err := t.flush(ctx); err != nil {
@@ -399,105 +275,6 @@ func (t *turn) flush(ctx context.Context) error {
 	return nil
 }
 
-// append stores a batch. Entries that the store refuses are reported, and the
-// others stored.
-func (t *turn) append(ctx context.Context, batch []sessionstore.Entry) error {
-	err := t.attempt(ctx, batch)
-	if err != nil {
-		t.f.triedFrom = t.from
-	}
-	switch {
-	case err == nil:
-		t.w.appended(t.f, batch)
-		return nil
-	case !errors.Is(err, sessionstore.ErrInvalidEntry):
-		return err
-	case len(batch) == 1:
-		t.w.count(func(r *WatchReport) { r.Skipped++ })
-		t.w.tellError(&Error{Key: t.f.key, Entries: batch, Attempts: t.attempts, Err: err})
-		return nil
-	}
-	half := len(batch) / 2
-	if err := t.append(ctx, batch[:half]); err != nil {
-		return err
-	}
-	return t.append(ctx, batch[half:])
-}
-
-func (t *turn) attempt(ctx context.Context, batch []sessionstore.Entry) error {
-	o := &t.w.opts
-	again := 0
-	if t.from >= 0 && t.from == t.f.triedFrom {
-		again = 1 // the comparison has found that it did not land, but it may yet
-	}
-	for t.attempts = 1; ; t.attempts++ {
-		call, cancel := context.WithTimeout(ctx, o.CallTimeout)
-		try := asTry(call, t.attempts+again)
-		err := t.call(call, func() error { return t.w.store.Append(try, t.f.key, batch) })
-		cancel()
-		if err == nil || errors.Is(err, errHangs) || t.attempts >= o.Attempts || ctx.Err() != nil ||
-			errors.Is(err, sessionstore.ErrInvalidEntry) || errors.Is(err, sessionstore.ErrInvalidKey) {
-			return err
-		}
-		select {
-		case <-time.After(o.Pauses[min(t.attempts, len(o.Pauses))-1]):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// call calls the store. A call that has not returned some time after its
-// context has ended keeps the transcript: see waitForStuck.
-func (t *turn) call(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				done <- fmt.Errorf("panic: %v", r)
-			}
-		}()
-		done <- f()
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(closeGrace):
-	}
-	stuck := make(chan struct{})
-	t.f.stuck = stuck
-	go func() {
-		<-done
-		close(stuck)
-	}()
-	return fmt.Errorf("%w: %w", errHangs, context.Cause(ctx))
-}
-
-// waitForStuck waits for a call that was given up, at the last look only: other
-// transcripts must not wait for it.
-func (t *turn) waitForStuck(ctx context.Context) error {
-	if t.f.stuck == nil {
-		return nil
-	}
-	limit := time.Duration(0)
-	if t.last {
-		limit = t.w.opts.CallTimeout
-	}
-	select {
-	case <-t.f.stuck:
-		t.f.stuck = nil
-		return nil
-	case <-ctx.Done():
-	case <-time.After(limit):
-	}
-	return errWaits
-}
-
 // contextReader reads a file until the context ends.
 type contextReader struct {
 	ctx  context.Context
@@ -509,41 +286,4 @@ func (r contextReader) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	return r.file.ReadAt(p, off)
-}
-
-func (w *watcher) count(change func(*WatchReport)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change(&w.report)
-}
-
-func (w *watcher) appended(f *watched, batch []sessionstore.Entry) {
-	done := WatchAppend{Key: f.key, Entries: len(batch), CatchUp: f.comparing != nil}
-	for _, e := range batch {
-		done.Bytes += len(e)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.report.Batches++
-	w.report.Entries += int64(done.Entries)
-	w.report.Bytes += int64(done.Bytes)
-	if w.opts.OnAppend != nil {
-		w.opts.OnAppend(done)
-	}
-}
-
-func (w *watcher) failed(e *Error) {
-	w.count(func(r *WatchReport) { r.Failures++ })
-	w.tellError(e)
-}
-
-func (w *watcher) tellError(e *Error) {
-	if w.opts.Logger != nil {
-		w.opts.Logger.Error("watch: not stored", "key", e.Key.String(), "entries", len(e.Entries), "error", e.Err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.opts.OnError != nil {
-		w.opts.OnError(e)
-	}
 }

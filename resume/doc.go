@@ -17,6 +17,7 @@
 //	<dir>/projects/<project>/<session>/<subpath>.jsonl
 //	<dir>/projects/<project>/<session>/<subpath>.meta.json
 //	<dir>/.credentials.json, .claude.json, settings.json, cowork_settings.json
+//	<dir>/.sessionstore-session.json
 //
 // Files have mode 0600 and directories 0700. Entries are lines, byte for byte.
 // The last agent_metadata entry of a subpath transcript is its .meta.json,
@@ -51,10 +52,12 @@
 // The resumed agent writes to the directory. What the mirror has stored is then
 // the only other copy of the new turns, and Close deletes the directory. If the
 // mirror lost batches, [Options].KeepOnMirrorLoss makes Close keep it, and of it
-// the directory "projects" only: no file with credentials or settings, nor what
-// the agent may have made of them.
+// the directory "projects" and the record only: no file with credentials or
+// settings, nor what the agent may have made of them.
 //
 // The directory is removed on every way out of Materialize that returns an
 // error. A host that is killed leaves it behind, in its temporary directory,
-// under a name that begins with [DirPrefix].
+// under a name that begins with [DirPrefix]. The record in it, [RecordFile], says
+// whose session it is: see [Leftover], and function host.Recover. As long as the
+// session is open, the directory is locked where the system has flock(2).
 package resume

@@ -36,3 +36,25 @@ func ExampleMaterialize() {
 	// true [--resume=814ed2c4-4fca-40ef-b6a6-f2500e0fa13e]
 	// {"type":"user","uuid":"u1"}
 }
+
+func ExampleOpenLeftover() {
+	ctx := context.Background()
+	store := inmemory.New()
+	s, err := resume.Materialize(ctx, store, resume.Options{ProjectKey: "tenant:42", Fresh: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s.Release() // as if the host had been killed
+
+	l, err := resume.OpenLeftover(s.ConfigDir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(l.Key.ProjectKey)
+	// mirror.Watch(ctx, l.ProjectsDir(), l.Store(store), …) brings in what is there.
+	if err := l.Remove(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// tenant:42
+}

@@ -51,8 +51,9 @@ func TestAKeptDirectoryHasTranscriptsOnly(t *testing.T) {
 	require.ErrorAs(t, s.Close(), &kept)
 	left, err := os.ReadDir(kept.Dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
-	require.Equal(t, "projects", left[0].Name())
+	require.Len(t, left, 2)
+	require.Equal(t, resume.RecordFile, left[0].Name())
+	require.Equal(t, "projects", left[1].Name())
 	require.Len(t, tree(t, kept.Dir), 4)
 }
 

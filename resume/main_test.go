@@ -92,12 +92,12 @@ func (h home) write(name, text string) {
 	require.NoError(h.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// tree returns the files below dir with their contents.
+// tree returns the files below dir with their contents, without the record.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || d.Name() == resume.RecordFile {
 			return err
 		}
 		text, err := os.ReadFile(path)

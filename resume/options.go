@@ -41,6 +41,7 @@ type Options struct {
 	Fresh bool
 
 	// Dir is the directory in which the agent will run; "" is the current one.
+	// It must exist.
 	Dir string
 	// ProjectKey is the scope of the session in the store, such as a tenant.
 	// "" is [sessionstore.ProjectKey] of Dir.
@@ -52,7 +53,8 @@ type Options struct {
 	// ConfigDir is where credentials and settings come from. "" is the agent's
 	// own config directory: CLAUDE_CONFIG_DIR of Env, or ~/.claude.
 	ConfigDir string
-	// TempDir is where the directory is made; "" is [os.TempDir].
+	// TempDir is where the directory is made; "" is [os.TempDir]. A host that has
+	// one of its own can recover what is in it after a crash: see host.Recover.
 	TempDir string
 
 	// CallTimeout limits each call of the store, and a stream's time between
@@ -68,7 +70,8 @@ type Options struct {
 	// KeepOnMirrorLoss, if not nil, is asked by Close. If it says true, the
 	// directory is the only full copy of the session: its "projects" are kept,
 	// without credentials, settings or anything else, and Close returns a
-	// [*KeptError].
+	// [*KeptError]. Method NeedsFiles of a mirror is the answer: what it has
+	// given up and spilled to files is not lost.
 	KeepOnMirrorLoss func() bool
 }
 
@@ -123,6 +126,9 @@ func (o Options) Validate(store sessionstore.SessionStore) error {
 			return err
 		}
 	}
+	if err := checkDir(o.Dir); err != nil {
+		return &OptionError{"Dir", err}
+	}
 	if o.ProjectKey != "" {
 		if err := sessionstore.ValidateProjectKey(o.ProjectKey); err != nil {
 			return &OptionError{"ProjectKey", err}
@@ -132,6 +138,19 @@ func (o Options) Validate(store sessionstore.SessionStore) error {
 		return &OptionError{"Continue", fmt.Errorf("the store cannot list sessions: %w", errors.ErrUnsupported)}
 	}
 	return CheckAgent(nil, o.env())
+}
+
+// checkDir: otherwise the agent could not be started, and its program would be
+// blamed.
+func checkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
 }
 
 func canList(store sessionstore.SessionStore) bool {

@@ -31,6 +31,7 @@ type Session struct {
 	Private bool
 
 	plan   plan
+	lock   *os.File // the directory, locked
 	keep   func() bool
 	remove func(dir string) error
 
@@ -42,7 +43,7 @@ type Session struct {
 
 // KeptError is returned by [Session.Close] when the directory was kept because
 // it is the only full copy of the session. Bring what is missing into the store
-// with mirror.Watch on Dir/projects, with its option Once, then delete it.
+// with host.RecoverDir, which also deletes it, or as [Leftover] says.
 type KeptError struct{ Dir string }
 
 func (e *KeptError) Error() string {
@@ -124,25 +125,48 @@ func (m *materializer) run(ctx context.Context) (err error) {
 	defer func() { // on a panic of OnSkip too
 		err = errors.Join(err, m.root.Close())
 		if !keep || err != nil {
-			if e := removeDir(m.on.remove, dir); e != nil {
-				err = errors.Join(err, fmt.Errorf("remove %s: %w", dir, e))
-			}
+			err = errors.Join(err, m.removeAgain(dir))
 		}
 	}()
-	if s.Key.SessionID != "" {
-		if s.Found, err = m.transcripts(ctx); err != nil {
-			return err
-		}
+	if err := m.fill(ctx, fresh); err != nil {
+		return err
 	}
 	if s.Found || fresh {
-		if err := m.config(ctx); err != nil {
-			return err
-		}
 		s.ConfigDir, s.Private = dir, true
 	}
 	m.reportSkips()
 	keep = s.Private
 	return ctx.Err()
+}
+
+// fill writes what the agent needs.
+func (m *materializer) fill(ctx context.Context, fresh bool) (err error) {
+	if err := m.writeRecord(); err != nil {
+		return err
+	}
+	s := m.session
+	if s.Key.SessionID != "" {
+		if s.Found, err = m.transcripts(ctx); err != nil {
+			return err
+		}
+	}
+	if !s.Found && !fresh {
+		return nil
+	}
+	return m.config(ctx)
+}
+
+// removeAgain removes a directory that nobody gets.
+func (m *materializer) removeAgain(dir string) error {
+	if !removesOpen {
+		m.session.unlock()
+	}
+	err := removeDir(m.on.remove, dir)
+	m.session.unlock()
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
 }
 
 func (m *materializer) reportSkips() {
@@ -221,7 +245,7 @@ func (s *Session) ProjectsDir() string { return filepath.Join(s.ConfigDir, "proj
 // Close removes the private directory. Call it when the agent has ended and
 // the mirror is closed. It may be called more than once, and tries again if it
 // failed. See [Options].KeepOnMirrorLoss for when it keeps the directory; then
-// everything but "projects" is removed, for what else is there may hold secrets.
+// everything but "projects" and the record is removed, for what else is there may hold secrets.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,33 +256,60 @@ func (s *Session) Close() error {
 		s.kept = &KeptError{Dir: s.ConfigDir}
 	}
 	if s.kept != nil {
+		defer s.unlock()
 		return s.strip()
+	}
+	if !removesOpen {
+		s.unlock()
 	}
 	if err := removeDir(s.remove, s.ConfigDir); err != nil {
 		return fail(s.Key, fmt.Errorf("remove %s: %w", s.ConfigDir, err))
 	}
+	s.unlock()
 	s.closed = true
 	return nil
 }
 
-// strip removes everything but the transcripts from a kept directory: what was
-// brought there, and what the agent has made of it.
+// Release makes the private directory the caller's, or whoever opens it with
+// [OpenLeftover]: Close does nothing from now on.
+func (s *Session) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlock()
+	s.closed = true
+}
+
+// unlock leaves the directory to others.
+func (s *Session) unlock() {
+	if s.lock != nil {
+		s.lock.Close()
+		s.lock = nil
+	}
+}
+
+// strip removes everything but the transcripts, and what says whose they are,
+// from a kept directory: what was brought there, and what the agent has made of
+// it.
 func (s *Session) strip() error {
 	if s.stripped {
 		return s.kept
 	}
-	list, err := os.ReadDir(s.ConfigDir)
-	errs := []error{s.kept, ignoreMissing(err)}
-	for _, file := range list {
-		if file.Name() != "projects" {
-			errs = append(errs, removeDir(s.remove, filepath.Join(s.ConfigDir, file.Name())))
-		}
-	}
-	if err := errors.Join(errs[1:]...); err != nil {
+	if err := strip(s.remove, s.ConfigDir); err != nil {
 		return errors.Join(s.kept, fail(s.Key, fmt.Errorf("remove what may hold secrets: %w", err)))
 	}
 	s.stripped = true
 	return s.kept
+}
+
+func strip(remove func(string) error, dir string) error {
+	list, err := os.ReadDir(dir)
+	errs := []error{ignoreMissing(err)}
+	for _, file := range list {
+		if name := file.Name(); name != "projects" && name != RecordFile {
+			errs = append(errs, removeDir(remove, filepath.Join(dir, name)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeAll removes a directory in which there may be read-only ones, such as a

@@ -521,6 +521,7 @@ func TestTheKeyOfTheDirectoryNeedsNoVariable(t *testing.T) {
 	h := newHome(t)
 	opts := h.options()
 	opts.Dir = filepath.Join(h.dir, strings.Repeat("long", 40))
+	require.NoError(t, os.Mkdir(opts.Dir, 0o700))
 	own, err := sessionstore.ProjectKey(opts.Dir)
 	require.NoError(t, err)
 	opts.ProjectKey = ""

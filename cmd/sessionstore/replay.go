@@ -90,17 +90,21 @@ func (a *app) replay(ctx context.Context, dir string, opts replayOptions) (err e
 		return failed
 	}
 	if !a.json && (err == nil || report.Batches > 0) {
-		verb := "stored"
-		if opts.dryRun {
-			verb = "would store"
-		}
-		a.printf("%s %s of %s, %s were there already\n", verb, plural(report.Entries, "entry"),
-			plural(report.Keys, "transcript"), number(int64(report.Already)))
+		a.printReplay(report, opts.dryRun)
 	}
 	if err != nil && ctx.Err() == nil {
 		return errReported // each transcript's error stands above
 	}
 	return err
+}
+
+func (a *app) printReplay(report mirror.ReplayReport, dryRun bool) {
+	verb := "stored"
+	if dryRun {
+		verb = "would store"
+	}
+	a.printf("%s %s of %s, %s were there already\n", verb, plural(report.Entries, "entry"),
+		plural(report.Keys, "transcript"), number(int64(report.Already)))
 }
 
 var spillName = regexp.MustCompile(`^[0-9a-f]{32}$`)

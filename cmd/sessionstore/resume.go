@@ -178,6 +178,7 @@ type resumeJSON struct {
 
 // printResume prints what an agent needs. The directory stays.
 func (a *app) printResume(h *handle, s *resume.Session) error {
+	s.Release()
 	set := map[string]string{}
 	for _, variable := range []string{"CLAUDE_CONFIG_DIR", "CLAUDE_CODE_PROJECT_DIR_NAME"} {
 		for _, entry := range s.Env() {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sessionstore/sessionstore/mirror"
+	"github.com/sessionstore/sessionstore/resume"
 )
 
 type watchOptions struct {
@@ -37,6 +39,12 @@ they are written to again. Lines that agents never mirror are left out:
 requests (types api-request…) and journals of workflows. "import" keeps them,
 so keep a backup by one of the two, or give --as-mirrored to import and verify.
 
+In a private directory, such as one that a killed host has left behind or that
+"resume" has printed, the session is stored under the project key that the
+directory's record says. The record must be yours and closed to others. Who has
+an agent that is not to be trusted looks at the key that is named, or uses
+host.Recover of the Go packages.
+
 While the store cannot be reached the command goes on trying. Do not use it
 where a host mirrors the same sessions: what has no uuid would be stored twice.
 
@@ -60,19 +68,25 @@ notMirrored, skipped, failures.`,
 	return cmd
 }
 
+func (o watchOptions) settings() (wo mirror.WatchOptions, err error) {
+	wo = mirror.WatchOptions{Once: o.once, Interval: o.interval}
+	if o.interval <= 0 {
+		return wo, usagef("--interval %v: it must be longer than nothing", o.interval)
+	}
+	if o.maxAge != "" {
+		wo.MaxAge, err = parseAge(o.maxAge)
+	}
+	return wo, err
+}
+
 func (a *app) watch(ctx context.Context, args []string, opts watchOptions) (err error) {
 	to := cmp.Or(opts.to, a.storeURL, os.Getenv("SESSIONSTORE_URL"))
 	if to == "" {
 		return usagef("where to? name the store with --to")
 	}
-	if opts.interval <= 0 {
-		return usagef("--interval %v: it must be longer than nothing", opts.interval)
-	}
-	var maxAge time.Duration
-	if opts.maxAge != "" {
-		if maxAge, err = parseAge(opts.maxAge); err != nil {
-			return err
-		}
+	wo, err := opts.settings()
+	if err != nil {
+		return err
 	}
 	dir, err := a.watchedDir(args, opts.once)
 	if err != nil {
@@ -83,12 +97,19 @@ func (a *app) watch(ctx context.Context, args []string, opts watchOptions) (err 
 		return err
 	}
 	defer dst.closeInto(&err)
-	tell := watchTeller{a: a, to: dst.name}
+	private, err := privateDir(dir)
+	if err != nil {
+		return err
+	}
+	tell, store := watchTeller{a: a, to: dst.name}, dst.store
 	tell.note("watching %s for %s", dir, dst.name)
-	report, err := mirror.Watch(ctx, dir, dst.store, &mirror.WatchOptions{
-		Once: opts.once, Interval: opts.interval, MaxAge: maxAge,
-		OnAppend: tell.stored, OnSkip: tell.skipped, OnError: tell.failed,
-	})
+	if private != nil {
+		defer private.Close()
+		store = private.Store(store)
+		tell.note("it is a host's private directory; its project key is %s", name(private.Key.ProjectKey))
+	}
+	wo.OnAppend, wo.OnSkip, wo.OnError = tell.stored, tell.skipped, tell.failed
+	report, err := mirror.Watch(ctx, dir, store, &wo)
 	if err == nil || report.Entries > 0 {
 		err = cmp.Or(err, tell.report(report))
 	}
@@ -122,6 +143,24 @@ func (a *app) watchedDir(args []string, mustExist bool) (dir string, err error) 
 		return "", usagef("%s is not a directory", dir)
 	}
 	return dir, refuseConfigDir(dir)
+}
+
+// privateDir opens what resume or a host has made for one session: its record
+// says under which project key the session is kept. Nil is an ordinary
+// directory.
+func privateDir(dir string) (*resume.Leftover, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || filepath.Base(real) != "projects" {
+		return nil, nil // it may not be there yet
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(real), resume.RecordFile)); err != nil {
+		return nil, nil
+	}
+	l, err := resume.OpenLeftover(filepath.Dir(real))
+	if errors.Is(err, resume.ErrInUse) {
+		return nil, usagef("%s is in use: its host stores what is written there", dir)
+	}
+	return l, err
 }
 
 // notStored makes one line of an error that joins those of many transcripts.

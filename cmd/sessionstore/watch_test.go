@@ -14,6 +14,7 @@ import (
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/inmemory"
 	"github.com/sessionstore/sessionstore/mirror"
+	"github.com/sessionstore/sessionstore/resume"
 )
 
 func TestWatchOnceBringsAStoreUpToDate(t *testing.T) {
@@ -127,4 +128,34 @@ func TestReplayNamesWhatItCannotDeliver(t *testing.T) {
 	require.Contains(t, r.stderr, "1 file left")
 	require.Contains(t, fails(t, exitNotFound, "replay", dir+"x", "--to", "mem:"), "no directory")
 	require.Contains(t, fails(t, exitUsage, "replay", dir), "where to?")
+}
+
+// The name of the project's directory in a private directory is not the key.
+func TestWatchOfAPrivateDirectoryKnowsTheTenant(t *testing.T) {
+	home(t)
+	to := "file:" + filepath.Join(t.TempDir(), "to")
+	id, tenant := "814ed2c4-4fca-40ef-b6a6-f2500e0fa13e", "tenant:42"
+	private := func(release bool) *resume.Session {
+		store := inmemory.New()
+		key := sessionstore.Key{ProjectKey: tenant, SessionID: id}
+		require.NoError(t, store.Append(t.Context(), key, []sessionstore.Entry{sessionstore.Entry(`{"type":"user","uuid":"a"}`)}))
+		s, err := resume.Materialize(t.Context(), store, resume.Options{SessionID: id, ProjectKey: tenant, TempDir: t.TempDir()})
+		require.NoError(t, err)
+		if release {
+			s.Release()
+		}
+		return s
+	}
+	left := private(true)
+	r := cli(t, "watch", left.ProjectsDir(), "--to", to, "--once", "--json")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, `{"projectKey":"tenant:42","sessionId":"`+id+`","entries":1,`)
+	require.Contains(t, r.stderr, tenant)
+	require.Contains(t, ok(t, "watch", left.ProjectsDir(), "--to", to, "--once", "-q"), "stored 0 entries")
+
+	require.NoError(t, os.Chmod(left.ConfigDir, 0o755))
+	require.Contains(t, fails(t, exitFailure, "watch", left.ProjectsDir(), "--to", to, "--once"), "open to other users")
+	live := private(false)
+	defer live.Close()
+	require.Contains(t, fails(t, exitUsage, "watch", live.ProjectsDir(), "--to", to, "--once"), "in use")
 }

@@ -6,7 +6,8 @@
 //
 // Each prompt is one turn. Run it again with the id that it prints, on another
 // machine if you like. A signal ends it gracefully: the agent finishes the turn,
-// and everything is stored. What the store does not take lies in DIR.spill.
+// and everything is stored. What the store does not take lies in DIR.spill. After
+// kill -9 the next start brings in what was not stored yet, from DIR.private.
 //
 // With -standin it runs without an agent: a scripted process takes its place.
 //
@@ -56,7 +57,7 @@ func main() {
 // config is what the command line says.
 type config struct {
 	store, session, agent, project string
-	spill                          string
+	spill, temp                    string
 	latest, standin                bool
 	prompts                        []string
 }
@@ -74,6 +75,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	err := flags.Parse(args)
 	c.prompts = flags.Args()
 	c.spill = filepath.Clean(c.store) + ".spill" // on the same disk, and one for each store
+	c.temp = filepath.Clean(c.store) + ".private"
 	return c, err
 }
 
@@ -93,23 +95,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if err := os.MkdirAll(c.temp, 0o700); err != nil {
+		return err
+	}
+	recovered, err := host.Recover(ctx, store, c.temp, &host.RecoverOptions{Spill: c.spill})
+	if log.Info("recovered", "what", recovered); err != nil {
+		log.Error("not all that earlier hosts have left could be stored", "err", err)
+	}
 	return serve(ctx, store, c, log, stdout)
+}
+
+func (c config) command() ([]string, error) {
+	if !c.standin {
+		return []string{c.agent}, nil
+	}
+	self, err := os.Executable()
+	return []string{self, standinArg}, err
 }
 
 // serve runs the agent from start to end.
 func serve(ctx context.Context, store sessionstore.SessionStore, c config, log *slog.Logger, stdout io.Writer) (err error) {
-	command := []string{c.agent}
-	if c.standin {
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		command = []string{self, standinArg}
+	command, err := c.command()
+	if err != nil {
+		return err
 	}
 	agent, err := host.Start(ctx, store, host.Options{
 		Command: command,
 		Session: resume.Options{
-			SessionID: c.session, Continue: c.latest, ProjectKey: c.project,
+			SessionID: c.session, Continue: c.latest, ProjectKey: c.project, TempDir: c.temp,
 			OnSkip: func(s resume.Skip) { log.Warn("left out", "what", s) },
 		},
 		Mirror:       mirrorOptions(log, c.spill),

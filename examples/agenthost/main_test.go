@@ -17,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/filestore"
 	"github.com/sessionstore/sessionstore/inmemory"
 	"github.com/sessionstore/sessionstore/internal/standin"
+	"github.com/sessionstore/sessionstore/resume"
 	"github.com/sessionstore/sessionstore/session"
 )
 
@@ -71,6 +73,28 @@ func TestASessionGoesOnOnASecondHost(t *testing.T) {
 	require.Contains(t, out, id[1])
 }
 
+// What a host that was killed has left comes in when the next one starts.
+func TestWhatAKilledHostHasLeftIsRecovered(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	newHost(t)
+	key := sessionstore.Key{ProjectKey: "shop:1", SessionID: "00000000-0000-4000-8000-000000000001"}
+	before := inmemory.New()
+	require.NoError(t, before.Append(t.Context(), key, []sessionstore.Entry{sessionstore.Entry(`{"type":"user","uuid":"a","message":{"role":"user","content":"x"}}`)}))
+	require.NoError(t, os.Mkdir(store+".private", 0o700))
+	s, err := resume.Materialize(t.Context(), before, resume.Options{ProjectKey: key.ProjectKey, SessionID: key.SessionID, TempDir: store + ".private"})
+	require.NoError(t, err)
+	s.Release()
+	_, err = agenthost(t, t.Context(), "-store", store, "-standin")
+	require.NoError(t, err)
+	files, err := filestore.Open(store, nil)
+	require.NoError(t, err)
+	defer files.Close()
+	list, err := files.Load(t.Context(), key)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NoDirExists(t, s.ConfigDir)
+}
+
 func TestItRunsWithoutAnAgent(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	newHost(t)
@@ -97,6 +121,7 @@ func TestEachStoreHasASpillOfItsOwn(t *testing.T) {
 	c, err := parse([]string{"-store", "data/sessions/"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join("data", "sessions.spill"), c.spill)
+	require.Equal(t, filepath.Join("data", "sessions.private"), c.temp)
 }
 
 // A signal in the middle of a turn: the agent finishes, and nothing is lost.

@@ -5,13 +5,16 @@
 // methods of [Attempt]. While the outcome of an attempt is unknown the tracker
 // remembers it under its key; a batch of the same content on the same key then
 // gets the state of that attempt back, so that the store can repeat itself
-// under the same identity instead of storing the batch twice.
+// under the same identity instead of storing the batch twice. A writer that
+// knows its batches apart says with [Batch] which one it appends: two of the
+// same content are then not taken for each other.
 package attempt
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 )
 
@@ -19,15 +22,38 @@ import (
 // key. Writers that share a key retry soon; older ones have been given up.
 const maxPending = 1024
 
-type newBatch struct{}
+// Batch is the identity of a batch for a writer that tells its batches apart.
+// Nil is a batch that is known by its content only.
+type Batch struct{ _ byte } // not empty: each has an address of its own
 
-// WithNewBatch returns a context whose appends repeat no attempt.
-func WithNewBatch(ctx context.Context) context.Context {
-	return context.WithValue(ctx, newBatch{}, true)
+type batchKey struct{}
+
+type try struct {
+	batch *Batch
+	first bool
 }
 
-// IsNewBatch reports whether ctx comes from WithNewBatch.
-func IsNewBatch(ctx context.Context) bool { return ctx.Value(newBatch{}) != nil }
+// WithNewBatch returns a context whose appends repeat no attempt.
+func WithNewBatch(ctx context.Context) context.Context { return new(Batch).First(ctx) }
+
+// First returns a context for the first attempt of the batch. It repeats none.
+func (b *Batch) First(ctx context.Context) context.Context {
+	return context.WithValue(ctx, batchKey{}, try{b, true})
+}
+
+// Again returns a context for a further attempt of the batch. It repeats those
+// of this batch only, not one of another batch with the same content.
+func (b *Batch) Again(ctx context.Context) context.Context {
+	return context.WithValue(ctx, batchKey{}, try{b, false})
+}
+
+func tryOf(ctx context.Context) try {
+	t, _ := ctx.Value(batchKey{}).(try)
+	return t
+}
+
+// IsNewBatch reports whether ctx comes from WithNewBatch or First.
+func IsNewBatch(ctx context.Context) bool { return tryOf(ctx).first }
 
 // Tracker remembers attempts of unknown outcome. K is the key of a transcript,
 // S is what a store needs to repeat an attempt, such as a random identity or
@@ -47,6 +73,7 @@ type keyState[S any] struct {
 
 type pending[S any] struct {
 	digest [sha256.Size]byte
+	batch  *Batch
 	state  S
 }
 
@@ -61,16 +88,18 @@ type Attempt[K comparable, S any] struct {
 
 	tracker *Tracker[K, S]
 	key     K
-	batch   [][]byte
+	name    *Batch
+	entries [][]byte
 	digest  [sha256.Size]byte
 	hashed  bool
 }
 
 // Begin starts an attempt. The batch must not change until the attempt has
-// ended. With a context of [WithNewBatch] an attempt of the same content that
-// came before is given up.
+// ended. An attempt of the same content that came before is given up with a
+// context of [WithNewBatch], and with one of [Batch] unless it was of that batch.
 func (t *Tracker[K, S]) Begin(ctx context.Context, key K, batch [][]byte) *Attempt[K, S] {
-	a := &Attempt[K, S]{tracker: t, key: key, batch: batch}
+	now := tryOf(ctx)
+	a := &Attempt[K, S]{tracker: t, key: key, name: now.batch, entries: batch}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ks := t.keys[key]
@@ -86,17 +115,25 @@ func (t *Tracker[K, S]) Begin(ctx context.Context, key K, batch [][]byte) *Attem
 	// Hashing waits until there is something to compare with: an outage is rare.
 	if len(ks.pending) > 0 {
 		a.hash()
-		for i, p := range ks.pending {
-			if p.digest == a.digest {
-				if !IsNewBatch(ctx) {
-					a.Repeated, a.State = true, p.state
-				}
-				ks.pending = append(ks.pending[:i], ks.pending[i+1:]...)
-				break
+		if i := ks.find(a.digest, now.batch); i >= 0 {
+			p := ks.pending[i]
+			if !now.first && (now.batch == nil || now.batch == p.batch) {
+				a.Repeated, a.State, a.name = true, p.state, p.batch
 			}
+			ks.pending = slices.Delete(ks.pending, i, i+1)
 		}
 	}
 	return a
+}
+
+// find returns the attempt of this content that a batch repeats, or gives up:
+// its own if there is one.
+func (ks *keyState[S]) find(digest [sha256.Size]byte, batch *Batch) int {
+	own := func(p pending[S]) bool { return p.digest == digest && p.batch == batch }
+	if i := slices.IndexFunc(ks.pending, own); batch != nil && i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(ks.pending, func(p pending[S]) bool { return p.digest == digest })
 }
 
 // Stored ends an attempt that has succeeded.
@@ -129,7 +166,7 @@ func (a *Attempt[K, S]) Unknown() {
 		if len(ks.pending) == maxPending {
 			ks.pending = ks.pending[1:]
 		}
-		ks.pending = append(ks.pending, pending[S]{a.digest, a.State})
+		ks.pending = append(ks.pending, pending[S]{a.digest, a.name, a.State})
 	})
 }
 
@@ -152,7 +189,7 @@ func (a *Attempt[K, S]) hash() {
 	}
 	h := sha256.New()
 	var n [8]byte
-	for _, e := range a.batch {
+	for _, e := range a.entries {
 		binary.LittleEndian.PutUint64(n[:], uint64(len(e)))
 		h.Write(n[:])
 		h.Write(e)

@@ -65,6 +65,47 @@ func TestNewBatchRepeatsNothingAndGivesTheOldOneUp(t *testing.T) {
 	retry.Stored()
 }
 
+func TestABatchRepeatsItsOwnAttemptsOnly(t *testing.T) {
+	var tr Tracker[string, int]
+	older, mine := new(Batch), new(Batch)
+	a := tr.Begin(older.First(t.Context()), "k", batch("x"))
+	require.True(t, IsNewBatch(older.First(t.Context())))
+	require.False(t, IsNewBatch(older.Again(t.Context())))
+	a.State = 1
+	a.Unknown()
+	// Its first attempt has never come here: something between has failed.
+	b := tr.Begin(mine.Again(t.Context()), "k", batch("x"))
+	require.False(t, b.Repeated, "that was another batch")
+	b.State = 2
+	b.Unknown()
+	c := tr.Begin(mine.Again(t.Context()), "k", batch("x"))
+	require.True(t, c.Repeated)
+	require.Equal(t, 2, c.State)
+	c.NotStored() // as unknown as before
+	d := tr.Begin(t.Context(), "k", batch("x"))
+	require.True(t, d.Repeated, "without a name the content counts")
+	d.Unknown()
+	e := tr.Begin(mine.Again(t.Context()), "k", batch("x"))
+	require.True(t, e.Repeated, "and that does not make another batch of it")
+	e.Stored()
+	require.Empty(t, tr.keys)
+}
+
+func TestABatchFindsItsOwnAmongEqualAttempts(t *testing.T) {
+	var tr Tracker[string, int]
+	one, two := new(Batch), new(Batch)
+	a, b := tr.Begin(one.First(t.Context()), "k", batch("x")), tr.Begin(two.First(t.Context()), "k", batch("x"))
+	a.State, b.State = 1, 2
+	a.Unknown()
+	b.Unknown()
+	again := tr.Begin(two.Again(t.Context()), "k", batch("x"))
+	require.Equal(t, 2, again.State)
+	again.Stored()
+	again = tr.Begin(one.Again(t.Context()), "k", batch("x"))
+	require.Equal(t, 1, again.State)
+	again.Stored()
+}
+
 func TestAnotherBatchOfTheSameWriterForgets(t *testing.T) {
 	var tr Tracker[string, int]
 	tr.Begin(t.Context(), "k", batch("x")).Unknown()

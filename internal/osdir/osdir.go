@@ -38,6 +38,9 @@ func Lock(ctx context.Context, f *os.File, exclusive bool) error {
 	}
 }
 
+// TryLock is Lock without waiting. It reports whether it holds the lock.
+func TryLock(f *os.File, exclusive bool) (bool, error) { return tryLock(f, exclusive) }
+
 // Unlock releases the lock of a file that stays open.
 func Unlock(f *os.File) error { return unlock(f) }
 

@@ -150,6 +150,11 @@ func (a *Agent) parse() error {
 	if resume == "" {
 		return nil
 	}
+	return a.goOn(resume, id, fork)
+}
+
+// goOn takes up a session, or forks it.
+func (a *Agent) goOn(resume, id string, fork bool) error {
 	a.session = resume
 	known, err := a.readBack()
 	if err != nil {

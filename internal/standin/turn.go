@@ -182,13 +182,7 @@ func (a *Agent) play() error {
 			}
 			done[path] = len(lines)
 		}
-		lines := 0
-		for _, e := range b.Entries {
-			if b.Key.Subpath == "" || e.Type() != sessionstore.MetadataType {
-				lines++
-			}
-		}
-		if done[path] >= lines && lines > 0 { // known, its metadata too
+		if lines := linesOf(b); done[path] >= lines && lines > 0 { // known, its metadata too
 			done[path] -= lines
 			continue
 		}
@@ -202,6 +196,16 @@ func (a *Agent) play() error {
 	return a.print(map[string]any{
 		"type": "result", "subtype": "success", "is_error": false, "result": filepath.Base(a.file("")), "session_id": a.session,
 	})
+}
+
+// linesOf counts the entries of a batch that are lines of a file.
+func linesOf(b recorded.Batch) (lines int) {
+	for _, e := range b.Entries {
+		if b.Key.Subpath == "" || e.Type() != sessionstore.MetadataType {
+			lines++
+		}
+	}
+	return lines
 }
 
 // playBatch writes what the files don't have.
