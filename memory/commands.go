@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -64,7 +65,7 @@ func (t *Tool) overwrite(ctx context.Context, path string, text []byte, exists e
 	case errors.Is(err, ErrTooLarge):
 		return nil, t.tooLarge(path)
 	case !errors.Is(err, ErrNotFound):
-		return nil, err
+		return nil, NothingDone(err)
 	}
 	// It is a directory, or a file that has just gone.
 	if files, err := t.store.List(ctx, path); err != nil || len(files) > 0 {
@@ -104,6 +105,9 @@ func (t *Tool) rename(ctx context.Context, in fields) (string, error) {
 	if err := t.checkRename(ctx, from, to); err != nil {
 		return "", err
 	}
+	if err := t.redactMoved(ctx, from, to); err != nil {
+		return "", err
+	}
 	err = t.store.Rename(ctx, from, to)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -136,7 +140,7 @@ func (t *Tool) checkRename(ctx context.Context, from, to string) error {
 	files, listErr := t.store.List(ctx, from)
 	switch {
 	case listErr != nil:
-		return listErr
+		return NothingDone(listErr)
 	case len(files) == 0:
 		return notThere(from)
 	case err != nil:
@@ -145,6 +149,39 @@ func (t *Tool) checkRename(ctx context.Context, from, to string) error {
 	for _, f := range files {
 		if err := CheckPath(to + strings.TrimPrefix(f.Path, from)); err != nil {
 			return pathError("new_path", err)
+		}
+	}
+	return nil
+}
+
+// redactMoved asks Options.Redact about the files that a rename would move, as
+// if they were written in the new place: a name may hold what must not be kept,
+// and not every text may be everywhere.
+func (t *Tool) redactMoved(ctx context.Context, from, to string) error {
+	if t.opts.Redact == nil {
+		return nil
+	}
+	files, err := t.store.List(ctx, from)
+	if err != nil {
+		return NothingDone(err)
+	}
+	for _, file := range files {
+		f, err := t.store.Read(ctx, file.Path, t.opts.MaxFileBytes)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			continue
+		case errors.Is(err, ErrTooLarge):
+			return t.tooLarge(file.Path)
+		case err != nil:
+			return NothingDone(err)
+		}
+		path := to + strings.TrimPrefix(file.Path, from)
+		data, err := t.redact(ctx, path, f.Data)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(data, f.Data) {
+			return &refusedError{path, Refusal("the host would change its text there. Create it there anew.")}
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (t *Tool) changeOnce(ctx context.Context, path string, missing error, e edi
 	case errors.Is(err, ErrTooLarge):
 		return nil, 0, 0, t.tooLarge(path)
 	case err != nil:
-		return nil, 0, 0, err
+		return nil, 0, 0, NothingDone(err)
 	}
 	data, first, last, err = e(f.Data)
 	if err == nil {

@@ -41,6 +41,8 @@ type Options struct {
 	// command, and returns what is written instead: the same text, or one
 	// without secrets. An error refuses the write. The text of a [Refusal] is
 	// told to the model, that of any other error only to OnError, which gets both.
+	// Before a rename it is asked about each file with its new path. To return
+	// another text refuses the rename.
 	Redact func(ctx context.Context, path, text string) (string, error)
 
 	// OnChange is told of every change after it was made, also by
@@ -156,7 +158,7 @@ func (t *Tool) Run(ctx context.Context, input json.RawMessage) (result Result) {
 		}
 	}()
 	if err := ctx.Err(); err != nil {
-		return t.failed(ctx, &undone{err})
+		return t.failed(ctx, NothingDone(err))
 	}
 	content, err := t.run(ctx, input)
 	if err != nil {
@@ -210,13 +212,6 @@ func (t *Tool) failed(ctx context.Context, err error) Result {
 	t.report(ctx, err)
 	return Result{Content: []Block{{Text: text}}, IsError: true, Err: err}
 }
-
-// undone is a failure that has surely changed nothing. Stores have errors with
-// such a method too.
-type undone struct{ error }
-
-func (e *undone) Unwrap() error { return e.error }
-func (e *undone) NothingDone()  {}
 
 // report and changed call the hooks of the host, which must not do harm.
 func (t *Tool) report(ctx context.Context, err error) {

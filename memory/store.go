@@ -147,6 +147,21 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
+// NothingDone marks the error of an operation that has surely changed nothing.
+// The tool tells the model so. Stores use it for failures of their backends: the
+// errors that this package names need no mark.
+func NothingDone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &undone{err}
+}
+
+type undone struct{ error }
+
+func (e *undone) Unwrap() error { return e.error }
+func (e *undone) NothingDone()  {}
+
 // CheckScope reports whether every store can hold the scope: any text in UTF-8
 // that is not empty, has no NUL and at most [sessionstore.MaxSegmentLen] bytes
 // after escaping. The error wraps [sessionstore.ErrInvalidKey].

@@ -419,6 +419,40 @@ func TestRedactSeesWholeFiles(t *testing.T) {
 	require.Equal(t, []string{"/memories/f"}, b.paths())
 }
 
+func TestRedactIsAskedBeforeARename(t *testing.T) {
+	var told []error
+	b := newBench(t, &memory.Options{
+		Redact: func(_ context.Context, path, text string) (string, error) {
+			if strings.Contains(path, "sk-123") {
+				return "", memory.Refusal("no secrets in names")
+			}
+			if strings.HasPrefix(path, "/memories/public/") {
+				text = strings.ReplaceAll(text, "Jane", "[name]")
+			}
+			return text, nil
+		},
+		OnError: func(_ context.Context, err error) { told = append(told, err) },
+	})
+	b.put("/memories/d/1", "one")
+	b.put("/memories/d/2", "Jane")
+	b.put("/memories/f", "text")
+	refused := func(want, from, to string) {
+		t.Helper()
+		r := b.run("rename", "old_path", from, "new_path", to)
+		require.True(t, r.IsError)
+		require.Equal(t, want, r.Text())
+		var refusal memory.Refusal
+		require.ErrorAs(t, r.Err, &refusal)
+	}
+	refused("Error: /memories/sk-123 was not written: no secrets in names", "/memories/f", "/memories/sk-123")
+	refused("Error: /memories/sk-123/d/1 was not written: no secrets in names", "/memories/d", "/memories/sk-123/d")
+	refused("Error: /memories/public/d/2 was not written: the host would change its text there. Create it there anew.", "/memories/d", "/memories/public/d")
+	require.Len(t, told, 3)
+	require.Equal(t, []string{"/memories/d/1", "/memories/d/2", "/memories/f"}, b.paths())
+	b.ok("Successfully renamed /memories/d/1 to /memories/public/1", "rename", "old_path", "/memories/d/1", "new_path", "/memories/public/1")
+	b.fails("Error: The path /memories/none does not exist", "rename", "old_path", "/memories/none", "new_path", "/memories/sk-123")
+}
+
 func TestOnChangeIsToldOfChangesAlone(t *testing.T) {
 	var changes []memory.Change
 	b := newBench(t, &memory.Options{OnChange: func(_ context.Context, c memory.Change) {
@@ -460,14 +494,22 @@ func TestFailuresOfTheStoreAreToldToTheHostOnly(t *testing.T) {
 		panic("hook")
 	}})
 	require.NoError(t, err)
-	for _, input := range []string{`{"command":"view","path":"/memories/f"}`, `{"command":"view","path":"/memories"}`, `{"command":"create","path":"/memories/f","file_text":""}`} {
+	const nothing = "Error: The command was not carried out, because the memory cannot be used at the moment. Nothing was changed."
+	const unsure = "Error: The memory could not be reached, so it is not sure that the command was carried out. View the path before you try again."
+	for input, want := range map[string]string{
+		`{"command":"view","path":"/memories/f"}`:                                    nothing,
+		`{"command":"insert","path":"/memories/f","insert_line":0,"insert_text":""}`: nothing,
+		`{"command":"str_replace","path":"/memories/f","old_str":"a"}`:               nothing,
+		`{"command":"view","path":"/memories"}`:                                      unsure, // a panic
+		`{"command":"create","path":"/memories/f","file_text":""}`:                   unsure,
+	} {
 		r := tool.Run(t.Context(), json.RawMessage(input))
 		require.True(t, r.IsError)
 		require.Error(t, r.Err)
-		require.Equal(t, "Error: The memory could not be reached, so it is not sure that the command was carried out. View the path before you try again.", r.Text())
+		require.Equal(t, want, r.Text())
 	}
-	require.Len(t, told, 3)
-	require.ErrorIs(t, told[0], cause)
+	require.Len(t, told, 5)
+	require.ErrorIs(t, errors.Join(told...), cause)
 }
 
 func TestAnEditGivesUpAfterEndlessConflicts(t *testing.T) {

@@ -42,7 +42,7 @@ func (t *Tool) view(ctx context.Context, in fields) ([]Block, error) {
 	case errors.Is(err, ErrTooLarge):
 		return nil, t.tooLarge(p)
 	case err != nil:
-		return nil, err
+		return nil, NothingDone(err)
 	}
 	return t.viewFile(p, f.Data, lines)
 }
@@ -135,7 +135,7 @@ func imageType(p string, data []byte) string {
 func (t *Tool) viewDirectory(ctx context.Context, dir string) ([]Block, error) {
 	files, err := t.store.List(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, NothingDone(err)
 	}
 	if len(files) == 0 && dir != Root {
 		return nil, modelErrorf("The path %s does not exist. Please provide a valid path.", dir)

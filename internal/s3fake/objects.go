@@ -171,6 +171,11 @@ func ranged(text string, header http.Header, body []byte) reply {
 }
 
 func (s *Server) delete(c *call) reply {
+	if want := c.Header.Get("If-Match"); want != "" && !s.opts.IgnoreConditions {
+		if old := c.objects[c.key]; old == nil || want != old.etag {
+			return failure(http.StatusPreconditionFailed, "PreconditionFailed")
+		}
+	}
 	delete(c.objects, c.key)
 	return reply{status: http.StatusNoContent}
 }

@@ -36,7 +36,8 @@ type Options struct {
 	RequireMD5 bool
 	// RefuseTrailers refuses bodies in the aws-chunked encoding.
 	RefuseTrailers bool
-	// IgnoreConditions makes If-Match and If-None-Match of a PUT mean nothing.
+	// IgnoreConditions makes If-Match and If-None-Match of a PUT or DELETE mean
+	// nothing.
 	IgnoreConditions bool
 	// TLS serves https: only there a client sends checksums as trailers.
 	TLS bool

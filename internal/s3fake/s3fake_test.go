@@ -305,6 +305,24 @@ func TestConditionsOfAPut(t *testing.T) {
 	}
 }
 
+func TestConditionsOfADelete(t *testing.T) {
+	for _, ignored := range []bool{false, true} {
+		_, c := start(t, &Options{IgnoreConditions: ignored})
+		require.NoError(t, put(t, c, "k", "1"))
+		remove := func(etag string) error {
+			_, err := c.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: aws.String("b"), Key: aws.String("k"), IfMatch: &etag})
+			return err
+		}
+		if ignored {
+			require.NoError(t, remove(`"no"`))
+			continue
+		}
+		require.Equal(t, "PreconditionFailed", code(remove(`"no"`)))
+		require.NoError(t, remove(`"c4ca4238a0b923820dcc509a6f75849b"`))
+		require.Equal(t, "PreconditionFailed", code(remove(`"c4ca4238a0b923820dcc509a6f75849b"`)))
+	}
+}
+
 func TestTrailersAreReadOrRefused(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		s := New(t, &Options{TLS: true, RefuseTrailers: refuse})

@@ -2,90 +2,24 @@ package memdir
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/sessionstore/sessionstore/memory"
+	"github.com/sessionstore/sessionstore/memory/memorytest"
 )
 
-var benchText = []byte(strings.Repeat("- a line of notes about something\n", 4<<10/34))
-
-// benchTool returns a tool on a store with one file of 4 KB.
-func benchTool(b *testing.B, s *Store) *memory.Tool {
-	b.Helper()
-	require.NoError(b, s.Write(b.Context(), "/memories/notes.md", benchText, "", memory.Limits{}))
-	tool, err := memory.New(s, nil)
-	require.NoError(b, err)
-	return tool
-}
-
-func loop(b *testing.B, f func(i int) error) {
-	b.SetBytes(int64(len(benchText)))
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := f(i); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func command(b *testing.B, tool *memory.Tool, input string) error {
-	r := tool.Run(b.Context(), []byte(input))
-	if r.IsError {
-		return fmt.Errorf("%s: %w", r.Text(), r.Err)
-	}
-	return nil
-}
-
-// edit is the i-th edit: after the first one it exchanges one letter.
-func edit(i int) string {
-	if i == 0 {
-		return `{"command":"insert","path":"/memories/notes.md","insert_line":0,"insert_text":"first: x"}`
-	}
-	letters := "xy"
-	if i%2 == 0 {
-		letters = "yx"
-	}
-	return fmt.Sprintf(`{"command":"str_replace","path":"/memories/notes.md","old_str":"first: %c","new_str":"first: %c"}`, letters[0], letters[1])
-}
-
-// BenchmarkView compares a view with reading the same bytes by the bare client.
-func BenchmarkView(b *testing.B) {
+func BenchmarkTool(b *testing.B) {
 	dir := b.TempDir()
-	s := open(b, dir, "scope")
-	tool := benchTool(b, s)
-	b.Run("4KB/op", func(b *testing.B) {
-		loop(b, func(int) error { return command(b, tool, `{"command":"view","path":"/memories/notes.md"}`) })
-	})
-	b.Run("4KB/floor", func(b *testing.B) {
-		loop(b, func(int) error {
-			_, err := os.ReadFile(filepath.Join(dir, "scope", "notes.md"))
+	memorytest.Bench(b, open(b, dir, "scope"), func() error {
+		_, err := os.ReadFile(filepath.Join(dir, "scope", "notes.md"))
+		return err
+	}, func(data []byte) error {
+		f, err := os.Create(filepath.Join(dir, "floor"))
+		if err != nil {
 			return err
-		})
-	})
-}
-
-// BenchmarkEdit compares an edit, which reads and writes, with writing the same
-// bytes by the bare client.
-func BenchmarkEdit(b *testing.B) {
-	dir := b.TempDir()
-	s := open(b, dir, "scope")
-	tool := benchTool(b, s)
-	n := 0
-	b.Run("4KB/op", func(b *testing.B) {
-		loop(b, func(int) error { n++; return command(b, tool, edit(n-1)) })
-	})
-	b.Run("4KB/floor", func(b *testing.B) {
-		loop(b, func(int) error {
-			f, err := os.Create(filepath.Join(dir, "floor"))
-			require.NoError(b, err)
-			_, err = f.Write(benchText)
-			return errors.Join(err, f.Sync(), f.Close())
-		})
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Sync(), f.Close())
 	})
 }

@@ -20,7 +20,7 @@ import (
 func (s *Store) locked(ctx context.Context, op, path string, invalid error, f func() error) error {
 	err := begin(ctx, invalid)
 	if err == nil && s.readOnly {
-		err = undone{fmt.Errorf("the scope is open for reading only: %w", fs.ErrPermission)}
+		err = memory.NothingDone(fmt.Errorf("the scope is open for reading only: %w", fs.ErrPermission))
 	}
 	if err == nil {
 		err = s.alone(ctx, f)
@@ -33,27 +33,21 @@ func (s *Store) alone(ctx context.Context, f func() error) error {
 	case s.busy <- struct{}{}:
 		defer func() { <-s.busy }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return memory.NothingDone(ctx.Err())
 	}
 	dir, err := s.root.Open(".")
 	if err != nil {
-		return err
+		return memory.NothingDone(err)
 	}
 	defer dir.Close()
 	if err := osdir.Lock(ctx, dir, true); err != nil {
-		return err
+		return memory.NothingDone(err)
 	}
 	if !s.swept.Swap(true) {
 		s.sweep()
 	}
 	return f()
 }
-
-// undone is a failure that has changed nothing, which the tool tells the model.
-type undone struct{ error }
-
-func (e undone) Unwrap() error { return e.error }
-func (e undone) NothingDone()  {}
 
 // sweep removes what others have left behind when they died. They held the lock
 // while they made it, so nobody is using it.
@@ -74,27 +68,28 @@ func (s *Store) sweep() {
 // Write stores a file.
 func (s *Store) Write(ctx context.Context, path string, data []byte, ifVersion string, limits memory.Limits) error {
 	return s.locked(ctx, "write", path, memory.CheckWrite(path), func() error {
-		addFiles, addBytes := 0, int64(len(data))
-		if ifVersion == "" {
-			if err := s.free(ctx, path); err != nil {
-				return err
-			}
-			addFiles = 1
-		} else {
-			old, err := s.read(path, 0)
-			if errors.Is(err, memory.ErrNotFound) || err == nil && versionOf(old) != ifVersion {
-				return memory.ErrConflict
-			}
-			if err != nil {
-				return err
-			}
-			addBytes -= int64(len(old))
-		}
-		if err := s.checkLimits(ctx, limits, addFiles, addBytes); err != nil {
-			return err
+		if err := s.mayWrite(ctx, path, int64(len(data)), ifVersion, limits); err != nil {
+			return memory.NothingDone(err)
 		}
 		return s.replace(name(path), data)
 	})
+}
+
+func (s *Store) mayWrite(ctx context.Context, path string, size int64, ifVersion string, limits memory.Limits) error {
+	if ifVersion == "" {
+		if err := s.free(ctx, path); err != nil {
+			return err
+		}
+		return s.checkLimits(ctx, limits, 1, size)
+	}
+	old, err := s.read(path, 0)
+	if errors.Is(err, memory.ErrNotFound) || err == nil && versionOf(old) != ifVersion {
+		return memory.ErrConflict
+	}
+	if err != nil {
+		return err
+	}
+	return s.checkLimits(ctx, limits, 0, size-int64(len(old)))
 }
 
 func (s *Store) checkLimits(ctx context.Context, limits memory.Limits, addFiles int, addBytes int64) error {
@@ -170,7 +165,7 @@ func (s *Store) replace(name string, data []byte) error {
 	}
 	if err != nil {
 		_ = s.root.Remove(temp)
-		return undone{err}
+		return memory.NothingDone(err)
 	}
 	s.step("renamed")
 	return s.syncDirs(path.Dir(name))
@@ -227,7 +222,7 @@ func (s *Store) syncDirs(dir string) error {
 func (s *Store) Delete(ctx context.Context, path string) error {
 	return s.locked(ctx, "delete", path, memory.CheckDelete(path), func() error {
 		if err := s.there(ctx, path); err != nil {
-			return err
+			return memory.NothingDone(err)
 		}
 		return s.remove(name(path))
 	})
@@ -246,7 +241,7 @@ func (s *Store) there(ctx context.Context, path string) error {
 func (s *Store) remove(name string) error {
 	trash := trashPrefix + rand.Text()
 	if err := s.root.Rename(name, trash); err != nil {
-		return undone{err}
+		return memory.NothingDone(err)
 	}
 	s.step("trashed")
 	_ = s.root.RemoveAll(trash) // what stays is swept later
@@ -263,14 +258,15 @@ func (s *Store) prune(dir string) {
 // Rename moves a file, or a directory with all in it.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	return s.locked(ctx, "rename", from, memory.CheckRename(from, to), func() error {
-		if err := s.there(ctx, from); err != nil {
-			return err
+		err := s.there(ctx, from)
+		if err == nil {
+			err = s.free(ctx, to)
 		}
-		if err := s.free(ctx, to); err != nil {
-			return err
+		if err == nil {
+			err = s.moveTo(name(from), name(to))
 		}
-		if err := s.moveTo(name(from), name(to)); err != nil {
-			return undone{err}
+		if err != nil {
+			return memory.NothingDone(err)
 		}
 		s.step("renamed")
 		if err := s.syncDirs(path.Dir(name(to))); err != nil {

@@ -18,5 +18,5 @@
 //	}
 //
 // Run it with the race detector. Each case is a subtest Group/Case with a store
-// of its own.
+// of its own. [Bench] measures the tool on a store.
 package memorytest

@@ -1,88 +1,23 @@
 package mempg
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore/internal/testenv"
-	"github.com/sessionstore/sessionstore/memory"
+	"github.com/sessionstore/sessionstore/memory/memorytest"
 )
 
-var benchText = []byte(strings.Repeat("- a line of notes about something\n", 4<<10/34))
-
-// benchTool returns a tool on a store with one file of 4 KB.
-func benchTool(b *testing.B, s *Store) *memory.Tool {
-	b.Helper()
-	require.NoError(b, s.Write(b.Context(), "/memories/notes.md", benchText, "", memory.Limits{}))
-	tool, err := memory.New(s, nil)
-	require.NoError(b, err)
-	return tool
-}
-
-func loop(b *testing.B, f func(i int) error) {
-	b.SetBytes(int64(len(benchText)))
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := f(i); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func command(b *testing.B, tool *memory.Tool, input string) error {
-	r := tool.Run(b.Context(), []byte(input))
-	if r.IsError {
-		return fmt.Errorf("%s: %w", r.Text(), r.Err)
-	}
-	return nil
-}
-
-// edit is the i-th edit: after the first one it exchanges one letter.
-func edit(i int) string {
-	if i == 0 {
-		return `{"command":"insert","path":"/memories/notes.md","insert_line":0,"insert_text":"first: x"}`
-	}
-	letters := "xy"
-	if i%2 == 0 {
-		letters = "yx"
-	}
-	return fmt.Sprintf(`{"command":"str_replace","path":"/memories/notes.md","old_str":"first: %c","new_str":"first: %c"}`, letters[0], letters[1])
-}
-
-// BenchmarkView compares a view with reading the same bytes by the bare client.
-func BenchmarkView(b *testing.B) {
+func BenchmarkTool(b *testing.B) {
 	pool := newPool(b, testenv.Postgres(b), pgx.QueryExecModeCacheStatement)
 	s := open(b, pool, "scope", Options{Schema: newSchema(b, pool)})
-	tool := benchTool(b, s)
-	b.Run("4KB/op", func(b *testing.B) {
-		loop(b, func(int) error { return command(b, tool, `{"command":"view","path":"/memories/notes.md"}`) })
-	})
-	b.Run("4KB/floor", func(b *testing.B) {
-		loop(b, func(int) error {
-			var data []byte
-			return pool.QueryRow(b.Context(), "SELECT content FROM "+s.names.files+" WHERE scope = $1 AND path = $2", s.bytes, []byte("/memories/notes.md")).Scan(&data)
-		})
-	})
-}
-
-// BenchmarkEdit compares an edit, which reads and writes, with writing the same
-// bytes by the bare client.
-func BenchmarkEdit(b *testing.B) {
-	pool := newPool(b, testenv.Postgres(b), pgx.QueryExecModeCacheStatement)
-	s := open(b, pool, "scope", Options{Schema: newSchema(b, pool)})
-	tool := benchTool(b, s)
-	n := 0
-	b.Run("4KB/op", func(b *testing.B) {
-		loop(b, func(int) error { n++; return command(b, tool, edit(n-1)) })
-	})
-	b.Run("4KB/floor", func(b *testing.B) {
-		loop(b, func(int) error {
-			_, err := pool.Exec(b.Context(), "UPDATE "+s.names.files+" SET content = $3 WHERE scope = $1 AND path = $2", s.bytes, []byte("/memories/notes.md"), benchText)
-			return err
-		})
+	path := []byte(memorytest.BenchPath)
+	memorytest.Bench(b, s, func() error {
+		var data []byte
+		return pool.QueryRow(b.Context(), "SELECT content FROM "+s.names.files+" WHERE scope = $1 AND path = $2", s.bytes, path).Scan(&data)
+	}, func(data []byte) error {
+		_, err := pool.Exec(b.Context(), "UPDATE "+s.names.files+" SET content = $3 WHERE scope = $1 AND path = $2", s.bytes, path, data)
+		return err
 	})
 }

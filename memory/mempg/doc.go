@@ -26,7 +26,8 @@
 //
 // Deadlocks, serialization failures and connections that turn out to be lost
 // before anything was sent are retried inside. After any other loss of the
-// connection the outcome of a change is unknown and the call fails.
+// connection the outcome of a change is unknown and the call fails; where
+// nothing was changed the error has a method NothingDone.
 //
 // The caller owns the pool.
 package mempg

@@ -100,16 +100,20 @@ func (s *Store) do(ctx context.Context, op, path string, invalid error, f func()
 func (s *Store) enter(ctx context.Context, f func() error) error {
 	leave, err := s.single.Enter(ctx)
 	if err != nil {
-		return err
+		return memory.NothingDone(err)
 	}
 	defer leave()
 	if !s.checked.Load() {
 		if err := s.retry(ctx, func() error { return s.checkVersion(ctx) }); err != nil {
-			return err
+			return memory.NothingDone(err)
 		}
 		s.checked.Store(true)
 	}
-	return s.retry(ctx, f)
+	err = s.retry(ctx, f)
+	if err != nil && pgutil.StoredNothing(err) {
+		err = memory.NothingDone(err)
+	}
+	return err
 }
 
 func (s *Store) retry(ctx context.Context, f func() error) error {

@@ -6,8 +6,9 @@
 //
 // # What is stored
 //
-// All of a scope is one hash, so each operation is atomic on a cluster too, and
-// an eviction takes the whole memory of a scope or nothing of it. The key is
+// All files of a scope are one hash, so each operation is atomic on a cluster
+// too, and an eviction takes the whole memory of a scope or nothing of it. The
+// key is
 //
 //	sessionstore:memory:{<scope>}
 //
@@ -18,15 +19,21 @@
 //
 // Other fields, none of which begins with a slash, hold what is known about
 // files ("i:" and the path: version, size, time of use), how many files are in
-// each directory ("d:"), the bytes of all files, the names of the last
-// operations and the version of the format.
+// each directory ("d:"), the bytes of all files and the version of the format.
+// A list beside the hash, whose key ends in ":ops", holds the names of the last
+// operations, and goes when none has come for a day.
 //
 // # Failures
 //
-// Each change has a name that the server remembers for a while, so an operation
-// whose reply was lost is sent again and still counts once. Connections that
+// Each change has a name that the server remembers for the next 1,000, so an
+// operation whose reply was lost is sent again and still counts once. Connections that
 // fail, MOVED, TRYAGAIN, LOADING, READONLY and the like are tried again for
 // Options.RetryFor. Durability is that of the server.
+//
+// When that was in vain it is not known whether the change was made, unless the
+// error has a method NothingDone: there was no memory left, the format is a later
+// one, or the server could not be reached by a client that repeats nothing
+// itself (MaxRetries -1).
 //
 // The caller owns the client. It must not read from replicas, and an eviction
 // policy that takes any key (allkeys-…) takes memories too.

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,12 +109,21 @@ func New(client redis.UniversalClient, scope string, options *Options) (*Store, 
 func (s *Store) do(ctx context.Context, op, path string, invalid error, f func() error) error {
 	err := cmp.Or(invalid, ctx.Err())
 	if err == nil {
-		err = redisutil.Retry(ctx, s.client, s.retryFor, passing, f)
+		unsure := false
+		err = redisutil.Retry(ctx, s.client, s.retryFor, passing, func() error {
+			err := f()
+			unsure = unsure || err != nil && !s.nothingDone(err)
+			return err
+		})
+		err = readable(err)
+		if err != nil && (!unsure || beforeChanges(err)) {
+			err = memory.NothingDone(err)
+		}
 	}
 	if err == nil {
 		return nil
 	}
-	return &memory.OpError{Package: "memredis", Op: op, Scope: s.scope, Path: path, Err: readable(err)}
+	return &memory.OpError{Package: "memredis", Op: op, Scope: s.scope, Path: path, Err: err}
 }
 
 func passing(err error) bool {
@@ -125,6 +135,31 @@ func passing(err error) bool {
 		}
 	}
 	return redisutil.Passing(err)
+}
+
+// beforeChanges reports whether a script has ended before its first change, and
+// has not found that an attempt before it made that: another format, or no
+// memory left. A script that has written gets all memory it asks for.
+func beforeChanges(err error) bool {
+	return errors.Is(err, sessionstore.ErrCorrupt) || strings.Contains(err.Error(), "OOM command not allowed")
+}
+
+// nothingDone reports whether an attempt has surely changed nothing. Where the
+// client repeats commands itself nobody knows what came of those before the last.
+func (s *Store) nothingDone(err error) bool {
+	if c, ok := s.client.(*redis.Client); !ok || c.Options().MaxRetries > 0 {
+		return false
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	for _, prefix := range []string{"NOAUTH ", "WRONGPASS ", "LOADING ", "MASTERDOWN ", "BUSY ", "max number of clients"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // readable turns the errors of the scripts into those of the package.
@@ -150,7 +185,7 @@ var answers = map[string]error{
 
 // change runs a script that changes something.
 func (s *Store) change(ctx context.Context, script *redis.Script, args ...any) error {
-	answer, err := script.Run(ctx, s.client, []string{s.key}, args...).Text()
+	answer, err := script.Run(ctx, s.client, []string{s.key, s.key + ":ops"}, args...).Text()
 	if err != nil {
 		return err
 	}

@@ -22,15 +22,20 @@ func fakeStore(tb testing.TB, server *s3fake.Server, account string) *Store {
 	return s
 }
 
+func fakeBucket(tb testing.TB) bucket {
+	return bucket{newClient(tb, newFake(tb, nil).URL, "us-east-1", "host", "secret"), "bucket"}
+}
+
 func newFake(tb testing.TB, options *s3fake.Options) *s3fake.Server {
 	server := s3fake.New(tb, options)
 	server.CreateBucket("bucket")
 	return server
 }
 
-func TestConformanceOnPagesOfTwo(t *testing.T) {
+func TestConformanceOnShortPages(t *testing.T) {
+	t.Parallel()
 	h := harness(func(tb testing.TB) bucket {
-		server := newFake(tb, &s3fake.Options{PageSize: 2})
+		server := newFake(tb, &s3fake.Options{PageSize: 5})
 		return bucket{newClient(tb, server.URL, "us-east-1", "host", "secret"), "bucket"}
 	})
 	h.Short = true
@@ -53,45 +58,44 @@ func contents(tb testing.TB, s *Store) map[string]string {
 // A host dies after each of its requests, and another one makes one call after
 // that: a rename and a delete of a directory are never half done.
 func TestARenameThatDiesIsCompletedOrNotBegun(t *testing.T) {
-	before := map[string]string{"d/1": "one", "d/2": "two", "d/e/3": "three", "other": "x"}
-	after := map[string]string{"to/d/1": "one", "to/d/2": "two", "to/d/e/3": "three", "other": "x"}
-	deleted := map[string]string{"other": "x"}
-	for name, op := range map[string]struct {
-		run  func(s *Store) error
-		done map[string]string
-	}{
-		"Rename": {func(s *Store) error { return s.Rename(t.Context(), "/memories/d", "/memories/to/d") }, after},
-		"Delete": {func(s *Store) error { return s.Delete(t.Context(), "/memories/d") }, deleted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			finished := false
-			for n := 0; !finished; n++ {
-				require.Less(t, n, 100)
-				server := newFake(t, nil)
-				other := fakeStore(t, server, "other")
-				for path, text := range before {
-					require.NoError(t, other.Write(t.Context(), "/memories/"+path, []byte(text), "", memory.Limits{}))
-				}
-				server.Kill("dying", n)
-				err := op.run(fakeStore(t, server, "dying"))
-				finished = err == nil
-				// The first call that others make is a read, of what is moved last.
-				_, errOld := other.Read(t.Context(), "/memories/d/e/3", 0)
-				_, errNew := other.Read(t.Context(), "/memories/to/d/e/3", 0)
-				got := contents(t, other)
-				if errOld == nil {
-					require.Equal(t, before, got, "died after %d requests", n)
-					require.False(t, finished)
-				} else {
-					require.ErrorIs(t, errOld, memory.ErrNotFound)
-					require.Equal(t, op.done, got, "died after %d requests", n)
-					require.Equal(t, name == "Rename", errNew == nil)
-				}
-				for _, key := range server.Keys("bucket", "!memory/scope/!intent") {
-					t.Fatalf("died after %d requests: %s is left", n, key)
-				}
-			}
+	t.Parallel()
+	for server, newBucket := range map[string]func(testing.TB) bucket{"Fake": fakeBucket, "Real": newBucket} {
+		t.Run(server+"/Rename", func(t *testing.T) {
+			dieAfterEach(t, newBucket(t), func(s *Store) error { return s.Rename(t.Context(), "/memories/d", "/memories/to/d") },
+				files{"to/d/1": "one", "to/d/2": "two", "to/d/e/3": "three", "other": "x"})
 		})
+		t.Run(server+"/Delete", func(t *testing.T) {
+			dieAfterEach(t, newBucket(t), func(s *Store) error { return s.Delete(t.Context(), "/memories/d") }, files{"other": "x"})
+		})
+	}
+}
+
+func dieAfterEach(t *testing.T, b bucket, op func(s *Store) error, after files) {
+	before := files{"d/1": "one", "d/2": "two", "d/e/3": "three", "other": "x"}
+	finished := false
+	for n := 0; !finished; n++ {
+		require.Less(t, n, 100)
+		scope := fmt.Sprint("scope", n)
+		other := b.open(t, scope, immortal)
+		for path, text := range before {
+			require.NoError(t, other.Write(t.Context(), "/memories/"+path, []byte(text), "", memory.Limits{}))
+		}
+		finished = op(b.open(t, scope, n)) == nil
+		// The first call that others make is a read, of what is moved last.
+		_, errOld := other.Read(t.Context(), "/memories/d/e/3", 0)
+		_, errNew := other.Read(t.Context(), "/memories/to/d/e/3", 0)
+		want := after
+		if errOld == nil {
+			require.False(t, finished)
+			want = before
+		} else {
+			require.ErrorIs(t, errOld, memory.ErrNotFound)
+		}
+		require.Equal(t, want["to/d/e/3"] != "", errNew == nil)
+		require.Equal(t, want, files(contents(t, other)), "died after %d requests", n)
+		all, err := other.list(t.Context())
+		require.NoError(t, err)
+		require.False(t, all.hasIntent, "died after %d requests", n)
 	}
 }
 
@@ -210,8 +214,49 @@ func TestLaterIntentsAreLeftAlone(t *testing.T) {
 	server := newFake(t, nil)
 	s := fakeStore(t, server, "host")
 	require.NoError(t, s.Write(t.Context(), "/memories/f", nil, "", memory.Limits{}))
-	_, err := s.put(t.Context(), s.base+intentName, []byte(`{"version":2,"id":"x","op":"swap"}`), condition{}, []string{"x"}, "")
+	_, err := s.put(t.Context(), s.base+intentName, []byte(`{"version":2,"id":"x","op":"swap"}`), condition{}, metadata{ops: []string{"x"}})
 	require.NoError(t, err)
 	_, err = s.Read(t.Context(), "/memories/f", 0)
 	require.ErrorContains(t, err, "version 2")
+}
+
+func TestWhatIsKnownToHaveChangedNothingSaysSo(t *testing.T) {
+	server := newFake(t, nil)
+	s := fakeStore(t, server, "host")
+	ctx := t.Context()
+	require.NoError(t, s.Write(ctx, "/memories/f", nil, "", memory.Limits{}))
+	f, err := s.Read(ctx, "/memories/f", 0)
+	require.NoError(t, err)
+	changes := map[string]func() error{
+		"create": func() error { return s.Write(ctx, "/memories/g", []byte("1"), "", memory.Limits{Files: 9}) },
+		"edit":   func() error { return s.Write(ctx, "/memories/f", []byte("1"), f.Version, memory.Limits{Bytes: 9}) },
+		"rename": func() error { return s.Rename(ctx, "/memories/f", "/memories/g") },
+		"delete": func() error { return s.Delete(ctx, "/memories/f") },
+	}
+	denied := s3fake.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
+	for name, change := range changes {
+		for _, test := range []struct {
+			what    string
+			match   func(s3fake.Request) bool
+			fault   s3fake.Fault
+			nothing bool
+		}{
+			{"nothing is answered", func(s3fake.Request) bool { return true }, s3fake.Fault{Refuse: true}, true},
+			{"puts are denied", func(r s3fake.Request) bool { return r.Op == "PutObject" }, denied, true},
+			{"answers are lost", func(r s3fake.Request) bool { return r.Op == "PutObject" || r.Op == "HeadObject" }, s3fake.Fault{Refuse: true}, false},
+		} {
+			server.Intercept(func(r s3fake.Request) *s3fake.Fault {
+				if test.match(r) {
+					return &test.fault
+				}
+				return nil
+			})
+			err := change()
+			require.Error(t, err, name)
+			var definite interface{ NothingDone() }
+			require.Equal(t, test.nothing, errors.As(err, &definite), "%s, %s: %v", name, test.what, err)
+			server.Heal()
+			require.Equal(t, map[string]string{"f": ""}, contents(t, s))
+		}
+	}
 }

@@ -91,40 +91,104 @@ func TestACopyThatOthersHaveGoneOnWithIsNotTakenBack(t *testing.T) {
 	require.Equal(t, map[string]string{"new/f": "text"}, contents(t, other))
 }
 
-func TestATombstoneThatIsLeftIsNoFile(t *testing.T) {
+// A host died when it had put a mark after the intent had ended.
+func TestWhatIsMarkedTooLateDoesNotCount(t *testing.T) {
 	for name, first := range map[string]func(s *Store) error{
 		"List": func(s *Store) error {
 			list, err := s.List(t.Context(), memory.Root)
-			assert.Empty(t, list)
+			assert.Len(t, list, 1)
 			return err
 		},
 		"Read": func(s *Store) error {
-			_, err := s.Read(t.Context(), "/memories/d/f", 0)
+			_, err := s.Read(t.Context(), "/memories/d/draft", 0)
 			assert.ErrorIs(t, err, memory.ErrNotFound)
-			return nil
+			f, err := s.Read(t.Context(), "/memories/d/held", 4)
+			assert.Equal(t, "text", string(f.Data))
+			return err
 		},
 		"Write": func(s *Store) error {
-			return s.Write(t.Context(), "/memories/d/f", []byte("new"), "", memory.Limits{Files: 1})
+			assert.ErrorIs(t, s.Write(t.Context(), "/memories/d/held", nil, "", memory.Limits{}), memory.ErrExists)
+			assert.NoError(t, s.Write(t.Context(), "/memories/d/draft", nil, "", memory.Limits{Files: 2, Bytes: 4}))
+			return s.Delete(t.Context(), "/memories/d/draft")
 		},
 		"Write without limits": func(s *Store) error {
-			return s.Write(t.Context(), "/memories/d/f", []byte("new"), "", memory.Limits{})
+			assert.NoError(t, s.Write(t.Context(), "/memories/d/draft/below", nil, "", memory.Limits{}))
+			return s.Delete(t.Context(), "/memories/d/draft")
 		},
-		"Write above": func(s *Store) error { return s.Write(t.Context(), "/memories/d", nil, "", memory.Limits{}) },
-		"Write below": func(s *Store) error { return s.Write(t.Context(), "/memories/d/f/g", nil, "", memory.Limits{}) },
 		"Delete": func(s *Store) error {
-			assert.ErrorIs(t, s.Delete(t.Context(), "/memories/d/f"), memory.ErrNotFound)
+			assert.ErrorIs(t, s.Delete(t.Context(), "/memories/d/draft"), memory.ErrNotFound)
 			return nil
+		},
+		"Rename": func(s *Store) error {
+			assert.NoError(t, s.Rename(t.Context(), "/memories/d", "/memories/e"))
+			return s.Rename(t.Context(), "/memories/e", "/memories/d")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fakeStore(t, newFake(t, nil), "host")
-			in := intent{ID: "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-			_, err := s.put(t.Context(), s.name("/memories/d/f"), []byte(tombstone+in.ID+"\n"), condition{}, []string{"x"}, in.ID)
-			require.NoError(t, err)
-			require.NoError(t, first(s))
-			for _, text := range contents(t, s) {
-				require.NotContains(t, text, tombstone)
+			for _, kind := range []string{held, draft} {
+				d := metadata{ops: []string{"y"}, mark: mark{kind, "SOME", "y"}}
+				_, err := s.put(t.Context(), s.name("/memories/d/"+kind), []byte("text"), condition{}, d)
+				require.NoError(t, err)
 			}
+			require.NoError(t, first(s))
+			require.Equal(t, map[string]string{"d/held": "text"}, contents(t, s))
+			all, err := s.list(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, int64(4), all.bytes())
 		})
+	}
+}
+
+// A file was made while a rename ran, and one of two hosts that carried it out
+// has seen it, and died when it had marked it.
+func TestAClosedIntentCleansUp(t *testing.T) {
+	for name, want := range map[string]map[string]string{
+		"rename, held":          {"old/f": "text"},
+		"rename, held, draft":   {"old/f": "text"},
+		"rename, held, moved":   {"new/f": "text"},
+		"rename, draft":         {},
+		"rename, held, other":   {"old/f": "text", "new/f": "other"},
+		"rename, held, another": {"old/f": "text", "new/f": "another"},
+		"delete, held":          {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newFake(t, nil)
+			s := fakeStore(t, server, "host")
+			put := func(path, text string, d metadata) {
+				d.ops = []string{"hold"}
+				_, err := s.put(t.Context(), path, []byte(text), condition{}, d)
+				require.NoError(t, err)
+			}
+			op, rest, _ := strings.Cut(name, ", ")
+			put(s.base+intentName, `{"version":1,"id":"ID","op":"`+op+`","from":"/memories/old","to":"/memories/new","closed":true}`, metadata{})
+			for part := range strings.SplitSeq(rest, ", ") {
+				switch part {
+				case "held":
+					put(s.name("/memories/old/f"), "text", metadata{mark: mark{held, "ID", "hold"}})
+				case "draft":
+					put(s.name("/memories/new/f"), "text", metadata{mark: mark{draft, "ID", "hold"}, intent: "ID hold"})
+				case "moved":
+					put(s.name("/memories/new/f"), "text", metadata{intent: "ID hold"})
+				case "other":
+					put(s.name("/memories/new/f"), part, metadata{})
+				case "another":
+					put(s.name("/memories/new/f"), part, metadata{intent: "ID another"})
+				}
+			}
+			require.Equal(t, want, contents(t, s))
+			require.Len(t, server.Keys("bucket", "!memory/scope/"), len(want))
+		})
+	}
+}
+
+// What two writes have marked has two etags, and a size by which a list knows it.
+func TestMarksAreUniqueAndKnownBySize(t *testing.T) {
+	m := mark{draft, "ID", "hold"}
+	for size := range 2 * markUnit {
+		data := m.wrap("one", make([]byte, size))
+		require.True(t, mayBeMarked(int64(len(data))))
+		require.LessOrEqual(t, len(data)-size, maxMarkBytes)
+		require.NotEqual(t, data, m.wrap("two", make([]byte, size)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -41,10 +42,10 @@ func (s *Store) list(ctx context.Context) (inventory, error) {
 		case usedName:
 			all.hasUsed = true
 		}
-		below, err := keyenc.DecodePath(rest)
+		below, err := keyenc.DecodePath(strings.Replace(rest, cut, "", 1))
 		path := memory.Root + "/" + below
-		if err == nil && memory.CheckPath(path) == nil {
-			all.files[path] = listed{aws.ToInt64(o.Size), aws.ToString(o.ETag), aws.ToTime(o.LastModified)}
+		if err == nil && s.name(path) == s.base+rest && memory.CheckPath(path) == nil {
+			all.files[path] = listed{aws.ToInt64(o.Size), bare(o.ETag), aws.ToTime(o.LastModified)}
 		}
 	}, nil)
 	return all, err
@@ -57,26 +58,24 @@ func (s *Store) settled(ctx context.Context) (inventory, error) {
 		if err != nil {
 			return all, err
 		}
+		found := map[string]object{}
 		if !all.hasIntent {
-			found, err := s.sweepTombstones(ctx, all)
-			if err != nil || !found {
+			found, err = s.marked(ctx, all, all.at(memory.Root))
+			if err != nil || len(found) == 0 {
 				return all, err
 			}
-			// Unless they are those of a rename that has begun since then.
-			if _, err = s.getIntent(ctx); errors.Is(err, s3util.ErrGone) {
-				return all, nil
-			}
-			if err != nil {
-				return all, err
-			}
-			continue
 		}
 		in, err := s.getIntent(ctx)
-		if errors.Is(err, s3util.ErrGone) {
-			continue // somebody has completed it
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			err = s.complete(ctx, in)
+		case !errors.Is(err, s3util.ErrGone):
+		case all.hasIntent: // somebody has completed it
+			err = nil
+		default:
+			if err = nil; !s.healAll(ctx, all, found) {
+				return all, nil
+			}
 		}
 		if err != nil {
 			return all, err
@@ -225,7 +224,7 @@ func (s *Store) putUsed(ctx context.Context, u used, o object, path string, now 
 	if err != nil {
 		return err
 	}
-	_, err = s.put(ctx, s.base+usedName, data, condition{o.etag}, []string{rand.Text()}, "")
+	_, err = s.put(ctx, s.base+usedName, data, condition{o.etag}, metadata{ops: []string{rand.Text()}})
 	return err
 }
 

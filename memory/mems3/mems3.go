@@ -7,10 +7,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -58,11 +58,12 @@ type Store struct {
 	base     string // what the names of all objects begin with
 	sse      types.ServerSideEncryption
 	kmsKeyID *string
-	deleter  s3util.Deleter
 	now      func() time.Time
 
+	heeded   atomic.Bool // the server heeds conditions
+	unquoted atomic.Bool // and wants their etags without quotes
+
 	mu      sync.Mutex
-	heeded  bool                 // the server heeds conditions
 	touched map[string]time.Time // uses that this handle has noted
 }
 
@@ -81,10 +82,11 @@ const (
 
 	// Metadata of objects.
 	opsMetadata    = "memory-ops"    // the names of the last writes, the last first
-	intentMetadata = "memory-intent" // the rename that has made or ended it
+	intentMetadata = "memory-intent" // the rename that has brought the file here
+	markMetadata   = "memory-mark"   // of a file that is being moved or deleted
 
 	// keptOps is how many names of writes an object carries.
-	keptOps = 8
+	keptOps = 24
 	// parallel is how many requests one operation makes at a time.
 	parallel = 8
 )
@@ -127,176 +129,31 @@ func (s *Store) wrap(op, path string, err error) error {
 	}
 	var noBucket interface{ ErrorCode() string }
 	if errors.As(err, &noBucket) && noBucket.ErrorCode() == "NoSuchBucket" {
-		err = undone{err}
+		err = memory.NothingDone(err)
 	}
 	return &memory.OpError{Package: "mems3", Op: op, Scope: s.scope, Path: path, Err: err}
 }
 
-// undone is a failure that has changed nothing, which the tool tells the model.
-type undone struct{ error }
-
-func (e undone) Unwrap() error { return e.error }
-func (e undone) NothingDone()  {}
-
-// name is the name of a file's object.
+// name is the name of a file's object. A long last part is cut in two: a server
+// over a file system needs room in the names of files for its own.
 func (s *Store) name(path string) string {
+	name := s.dirName(path)
+	last := strings.LastIndexByte(name, '/') + 1
+	if len(name)-last > longName {
+		name = name[:last+longName] + cut + name[last+longName:]
+	}
+	return name
+}
+
+// dirName is the name of a directory, without a slash at its end.
+func (s *Store) dirName(path string) string {
 	return s.base + keyenc.EncodePath(strings.TrimPrefix(path, memory.Root+"/"))
 }
 
-// object is an object that was fetched.
-type object struct {
-	data     []byte
-	etag     string
-	modified time.Time
-	ops      []string // the names of the last writes
-	intent   string
-}
-
-// ended says that a rename has taken the file away.
-func (o object) ended() bool { return o.intent != "" && bytes.HasPrefix(o.data, []byte(tombstone)) }
-
-// get fetches an object whole. None is ErrGone; one longer than max (0: any) is
-// ErrTooLarge.
-func (s *Store) get(ctx context.Context, name string, max int64) (o object, err error) {
-	for try := 1; ; try++ {
-		o, err = s.getOnce(ctx, name, max)
-		var broken *s3util.BodyError
-		if !errors.As(err, &broken) || try == s3util.BodyTries || ctx.Err() != nil {
-			return o, err
-		}
-	}
-}
-
-func (s *Store) getOnce(ctx context.Context, name string, max int64) (o object, err error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &name})
-	if err != nil {
-		return o, s3util.Gone(err)
-	}
-	if out.ContentLength == nil {
-		out.Body.Close()
-		return o, fmt.Errorf("read %s: the answer gives no length", name)
-	}
-	if max > 0 && *out.ContentLength > max {
-		out.Body.Close()
-		return o, fmt.Errorf("%w: %d bytes, at most %d", memory.ErrTooLarge, *out.ContentLength, max)
-	}
-	o = object{etag: aws.ToString(out.ETag), modified: aws.ToTime(out.LastModified)}
-	o.ops, o.intent = metadata(out.Metadata)
-	o.data, err = s3util.ReadBody(name, out.Body, *out.ContentLength)
-	return o, err
-}
-
-func metadata(m map[string]string) (ops []string, intent string) {
-	for k, v := range m {
-		switch strings.ToLower(k) { // some servers change the case of names
-		case opsMetadata:
-			ops = strings.Fields(v)
-		case intentMetadata:
-			intent = v
-		}
-	}
-	return ops, intent
-}
-
-// condition is what must hold for a put: this etag, or no object.
-type condition struct{ etag string }
-
-// put stores an object if the condition holds; else the error is ErrConflict.
-// The ops are names of writes, the own one first. An answer that is lost, or
-// that says of our own write that it has been overtaken, is checked against
-// what is there.
-func (s *Store) put(ctx context.Context, name string, data []byte, c condition, ops []string, intent string) (etag string, err error) {
-	return s.putWatched(ctx, name, data, c, ops, intent, new(bool))
-}
-
-// watched is a retryer that notes when an answer was lost, since requests are
-// also repeated by the client itself.
-type watched struct {
-	aws.Retryer
-	lost *bool
-}
-
-func (w watched) IsErrorRetryable(err error) bool {
-	if !s3util.Answered(err) {
-		*w.lost = true
-	}
-	return w.Retryer.IsErrorRetryable(err)
-}
-
-// putWatched is put that says whether it had to send the object more than once
-// because an answer was lost.
-func (s *Store) putWatched(ctx context.Context, name string, data []byte, c condition, ops []string, intent string, lost *bool) (etag string, err error) {
-	in := &s3.PutObjectInput{
-		Bucket: &s.bucket, Key: &name, ServerSideEncryption: s.sse, SSEKMSKeyId: s.kmsKeyID,
-		Metadata: map[string]string{opsMetadata: strings.Join(ops[:min(len(ops), keptOps)], " ")},
-	}
-	if intent != "" {
-		in.Metadata[intentMetadata] = intent
-	}
-	if c.etag == "" {
-		in.IfNoneMatch = aws.String("*")
-	} else {
-		in.IfMatch = &c.etag
-	}
-	for try := 1; ; try++ {
-		in.Body = bytes.NewReader(data)
-		out, err := s.client.PutObject(ctx, in, func(o *s3.Options) {
-			if o.Retryer != nil {
-				o.Retryer = watched{o.Retryer, lost}
-			}
-		})
-		if err == nil {
-			return aws.ToString(out.ETag), nil
-		}
-		*lost = *lost || !s3util.Answered(err)
-		if s3util.Answered(err) && !s3util.IsPrecondition(err) && !s3util.IsConflict(err) && !errors.Is(s3util.Gone(err), s3util.ErrGone) {
-			return "", err
-		}
-		etag, unchanged, lookErr := s.look(ctx, name, c, ops[0])
-		switch {
-		case lookErr != nil:
-			return "", errors.Join(err, lookErr)
-		case etag != "":
-			return etag, nil
-		case !unchanged:
-			return "", memory.ErrConflict
-		case try == putTries:
-			return "", err
-		}
-		if err := pause(ctx, try); err != nil {
-			return "", err
-		}
-	}
-}
-
-const putTries = 8
-
-func pause(ctx context.Context, try int) error {
-	timer := time.NewTimer(time.Duration(try) * 5 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// look finds out what has become of a put: the etag if it has landed, or
-// whether its condition still holds.
-func (s *Store) look(ctx context.Context, name string, c condition, op string) (etag string, unchanged bool, err error) {
-	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: &name})
-	if err = s3util.Gone(err); errors.Is(err, s3util.ErrGone) {
-		return "", c.etag == "", nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	if ops, _ := metadata(out.Metadata); slices.Contains(ops, op) {
-		return aws.ToString(out.ETag), false, nil
-	}
-	return "", c.etag != "" && aws.ToString(out.ETag) == c.etag, nil
-}
+const (
+	longName = 200
+	cut      = "!/" // is in no escaped path
+)
 
 // Read returns a file.
 func (s *Store) Read(ctx context.Context, path string, max int64) (memory.File, error) {
@@ -322,14 +179,15 @@ func (s *Store) read(ctx context.Context, path string, max int64) (object, error
 		return object{}, memory.ErrNotFound
 	}
 	for {
-		var o object
-		var err error
 		var in intent
 		var intentErr error
 		var wg sync.WaitGroup
 		wg.Go(func() { in, intentErr = s.getIntent(ctx) })
-		o, err = s.get(ctx, s.name(path), max)
+		o, err := s.get(ctx, s.name(path), max)
 		wg.Wait()
+		if errors.Is(intentErr, s3util.ErrGone) && err == nil && o.mark != (mark{}) {
+			in, intentErr = s.getIntent(ctx) // it may be of an intent that has begun since
+		}
 		switch {
 		case intentErr == nil:
 			if err := s.complete(ctx, in); err != nil {
@@ -338,13 +196,17 @@ func (s *Store) read(ctx context.Context, path string, max int64) (object, error
 			continue
 		case !errors.Is(intentErr, s3util.ErrGone):
 			return object{}, intentErr
-		case err == nil && o.ended():
-			// The rename has ended between the two requests, or a host that
-			// came too late has left this.
-			_, _ = s.deleteIf(ctx, s.name(path), o.etag)
+		case err != nil || o.mark == mark{}:
+			return o, err
+		}
+		if healErr := s.heal(ctx, s.name(path), o); healErr == nil {
+			continue
+		}
+		// Who may only read sees what will be there.
+		if o.mark.kind == draft {
 			return object{}, s3util.ErrGone
 		}
-		return o, err
+		return o, nil
 	}
 }
 
@@ -384,13 +246,27 @@ func (s *Store) replace(ctx context.Context, path string, data []byte, ifVersion
 	if more := int64(len(data)) - size; more > 0 && limits.Bytes > 0 {
 		all, err := s.settled(ctx)
 		if err != nil {
-			return err
+			return memory.NothingDone(err)
 		}
 		if err := limits.Check(len(all.files), all.bytes(), 0, more); err != nil {
 			return err
 		}
 	}
-	_, err := s.put(ctx, s.name(path), data, c, append([]string{rand.Text()}, ops...), "")
+	return s.putFirst(ctx, s.name(path), data, c, rand.Text(), ops)
+}
+
+// putFirst is put as the first request of an operation that changes anything.
+func (s *Store) putFirst(ctx context.Context, name string, data []byte, c condition, op string, ops []string) error {
+	lost := false
+	_, err := s.putWatched(ctx, name, data, c, metadata{ops: append([]string{op}, ops...)}, &lost)
+	return surely(err, lost)
+}
+
+// surely marks an error of a put that has surely changed nothing.
+func surely(err error, lost bool) error {
+	if err != nil && !lost && s3util.Answered(err) {
+		return memory.NothingDone(err)
+	}
 	return err
 }
 
@@ -400,18 +276,19 @@ func (s *Store) replace(ctx context.Context, path string, data []byte, ifVersion
 func (s *Store) create(ctx context.Context, path string, data []byte, limits memory.Limits) error {
 	for try := 1; ; try++ {
 		if err := s.mayCreate(ctx, path, int64(len(data)), limits); err != nil {
-			return err
+			return memory.NothingDone(err)
 		}
-		etag, err := s.put(ctx, s.name(path), data, condition{}, []string{rand.Text()}, "")
+		op := rand.Text()
+		err := s.putFirst(ctx, s.name(path), data, condition{}, op, nil)
 		switch {
 		case err == nil:
-			return s.confirm(ctx, path, etag)
+			return s.confirm(ctx, path, op)
 		case !errors.Is(err, memory.ErrConflict):
 			return s.whyNot(ctx, path, err)
 		case try == putTries:
 			return memory.ErrExists
 		}
-		// There is a file, or the tombstone of one.
+		// There is a file, or what a host that came too late has left.
 		if _, err := s.read(ctx, path, 0); !errors.Is(err, s3util.ErrGone) {
 			return cmp.Or(err, memory.ErrExists)
 		}
@@ -434,7 +311,7 @@ func (s *Store) mayCreate(ctx context.Context, path string, size int64, limits m
 	for {
 		in, err := s.around(ctx, path)
 		if in == nil && (errors.Is(err, memory.ErrExists) || errors.Is(err, memory.ErrNotDirectory)) {
-			all, listErr := s.settled(ctx) // if it is not a tombstone
+			all, listErr := s.settled(ctx) // if it is a file
 			return cmp.Or(listErr, all.free(path))
 		}
 		if in == nil {
@@ -461,14 +338,13 @@ func (s *Store) around(ctx context.Context, path string) (open *intent, err erro
 				errs[0] = err
 			}
 		case 1:
-			out, err := s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: aws.String(s.name(path) + "/"), MaxKeys: aws.Int32(1)})
+			out, err := s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: aws.String(s.dirName(path) + "/"), MaxKeys: aws.Int32(1)})
 			if errs[1] = err; err == nil && len(out.Contents) > 0 {
 				errs[1] = memory.ErrExists
 			}
 		default:
-			name := s.name(parents[i-2])
-			_, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: &name})
-			if err = s3util.Gone(err); err == nil {
+			_, err := s.head(ctx, s.name(parents[i-2]))
+			if err == nil {
 				errs[i] = memory.ErrNotDirectory
 			} else if !errors.Is(err, s3util.ErrGone) {
 				errs[i] = err
@@ -479,7 +355,7 @@ func (s *Store) around(ctx context.Context, path string) (open *intent, err erro
 }
 
 // confirm looks whether a new file may stay.
-func (s *Store) confirm(ctx context.Context, path, etag string) error {
+func (s *Store) confirm(ctx context.Context, path, op string) error {
 	in, err := s.around(ctx, path)
 	if in != nil && in.Op == opRename && (path == in.To || memory.Below(path, in.To)) {
 		err = cmp.Or(err, memory.ErrExists) // the rename came first
@@ -487,8 +363,10 @@ func (s *Store) confirm(ctx context.Context, path, etag string) error {
 	if err == nil {
 		return nil
 	}
-	_, deleteErr := s.deleteIf(ctx, s.name(path), etag)
-	return errors.Join(err, deleteErr)
+	if backErr := s.takeBack(ctx, s.name(path), op); backErr != nil {
+		return fmt.Errorf("%w (%v)", backErr, err) // it may stay
+	}
+	return err
 }
 
 // whyNot looks for what is in the way of a new file: a server over a file
@@ -500,47 +378,55 @@ func (s *Store) whyNot(ctx context.Context, path string, err error) error {
 	return err
 }
 
-// probe makes sure, once, that the server heeds conditions.
+// probe makes sure, once, that the server heeds conditions, and finds out the
+// form of etags that it takes.
 func (s *Store) probe(ctx context.Context) error {
-	s.mu.Lock()
-	heeded := s.heeded
-	s.mu.Unlock()
-	if heeded {
+	if s.heeded.Load() {
 		return nil
 	}
 	name := s.base + probeName + rand.Text()
-	put := func(c condition) (string, bool, error) {
-		in := &s3.PutObjectInput{Bucket: &s.bucket, Key: &name, Body: bytes.NewReader(nil), ServerSideEncryption: s.sse, SSEKMSKeyId: s.kmsKeyID}
-		if c.etag == "" {
-			in.IfNoneMatch = aws.String("*")
-		} else {
-			in.IfMatch = &c.etag
-		}
-		out, err := s.client.PutObject(ctx, in)
-		if err != nil {
-			if s3util.IsPrecondition(err) {
-				err = nil
-			}
-			return "", false, err
-		}
-		return aws.ToString(out.ETag), true, nil
+	put := func(ifNoneMatch, ifMatch *string) (string, bool, error) {
+		return s.tryPut(ctx, name, ifNoneMatch, ifMatch)
 	}
-	etag, first, err1 := put(condition{})
-	_, again, err2 := put(condition{})
-	_, wrong, err3 := put(condition{`"00000000000000000000000000000000"`})
-	_, right, err4 := put(condition{cmp.Or(etag, `"d41d8cd98f00b204e9800998ecf8427e"`)})
-	err5 := s3util.DeleteEach(ctx, s.client, s.bucket, 1, []s3util.Object{{Key: name}})
-	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
-		return err
+	quoted := func(etag string) *string { return aws.String(`"` + etag + `"`) }
+	const other = "00000000000000000000000000000000"
+	etag, first, err1 := put(aws.String("*"), nil)
+	_, again, err2 := put(aws.String("*"), nil)
+	etag = cmp.Or(etag, "d41d8cd98f00b204e9800998ecf8427e")
+	_, wrong, err3 := put(nil, quoted(other))
+	_, right, err4 := put(nil, quoted(etag))
+	unquoted := !right && !wrong
+	if unquoted {
+		var err5, err6 error
+		_, wrong, err5 = put(nil, aws.String(other))
+		_, right, err6 = put(nil, &etag)
+		err4 = cmp.Or(err4, err5, err6)
+	}
+	deleteErr := s3util.DeleteEach(ctx, s.client, s.bucket, 1, []s3util.Object{{Key: name}})
+	if err := cmp.Or(err1, err2, err3, err4, deleteErr); err != nil {
+		return memory.NothingDone(err)
 	}
 	if again || wrong || !right {
-		return fmt.Errorf("the server does not heed If-Match and If-None-Match (new: %v, over an object: %v, over another: %v, over the right one: %v), without which edits could be lost: %w",
-			first, again, wrong, right, errors.ErrUnsupported)
+		return memory.NothingDone(fmt.Errorf("the server does not heed If-Match and If-None-Match (new: %v, over an object: %v, over another: %v, over the right one: %v), without which edits could be lost: %w",
+			first, again, wrong, right, errors.ErrUnsupported))
 	}
-	s.mu.Lock()
-	s.heeded = true
-	s.mu.Unlock()
+	s.unquoted.Store(unquoted)
+	s.heeded.Store(true)
 	return nil
+}
+
+// tryPut puts an empty object, and says whether the conditions let it.
+func (s *Store) tryPut(ctx context.Context, name string, ifNoneMatch, ifMatch *string) (etag string, done bool, err error) {
+	in := s.putInput(name, condition{}, metadata{})
+	in.IfNoneMatch, in.IfMatch, in.Body = ifNoneMatch, ifMatch, bytes.NewReader(nil)
+	out, err := s.client.PutObject(ctx, in)
+	switch {
+	case err == nil:
+		return bare(out.ETag), true, nil
+	case s3util.IsPrecondition(err):
+		return "", false, nil
+	}
+	return "", false, err
 }
 
 // corrupt says that an object of the store's own cannot be read.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,34 @@ func newBucketOn(tb testing.TB, server testenv.S3Server) bucket {
 		require.NoError(tb, err)
 	})
 	return b
+}
+
+// mortal is a transport that dies after some requests.
+type mortal struct {
+	http.RoundTripper
+	left *atomic.Int64
+}
+
+func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.left.Add(-1) < 0 {
+		return nil, errors.New("dead")
+	}
+	return m.RoundTripper.RoundTrip(r)
+}
+
+const immortal = 1 << 30
+
+// open opens a store on a host that knows the server, and dies after some
+// requests.
+func (b bucket) open(tb testing.TB, scope string, requests int) *Store {
+	options := b.client.Options()
+	m := mortal{options.HTTPClient.(*http.Client).Transport, &atomic.Int64{}}
+	m.left.Store(int64(requests))
+	options.HTTPClient = &http.Client{Transport: m}
+	s, err := New(s3.New(options), b.name, scope, nil)
+	require.NoError(tb, err)
+	s.heeded.Store(true)
+	return s
 }
 
 // later is a store on a host whose clock is ahead. Servers put their own time on
@@ -121,7 +150,10 @@ func harness(newBucket func(tb testing.TB) bucket) memorytest.Harness {
 	}
 }
 
-func TestConformance(t *testing.T) { memorytest.Run(t, harness(newBucket)) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	memorytest.Run(t, harness(newBucket))
+}
 
 // rclone heeds no conditions, so its users are told.
 func TestARealServerThatIgnoresConditionsIsRefused(t *testing.T) {

@@ -1,172 +1,164 @@
 package mems3
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/sessionstore/sessionstore/internal/s3util"
 	"github.com/sessionstore/sessionstore/memory"
 )
 
-// mover moves one file for a rename.
+// mover moves or deletes one file for an intent that is open.
 type mover struct {
 	*Store
 	in       intent
-	from, to string // names of objects
-	created  string // the write that has made the new file, if this host has
-	buried   bool   // this host has put the tombstone
+	path, to string
+	from     string // name of the object
+	dest     string
 }
 
-// move copies a file to its new place and puts a tombstone into the old one,
-// whose etag it returns; none if the file is gone. When somebody has made
-// another file in the new place at the last moment, both stay: ErrExists.
-//
-// A host that stood still may do this when others have ended the rename long
-// ago. So it looks for the intent before and after each step, and takes back
-// what it should not have done.
-func (s *Store) move(ctx context.Context, in intent, path string) (string, error) {
-	m := &mover{Store: s, in: in, from: s.name(path), to: s.name(in.To + strings.TrimPrefix(path, in.From))}
-	etag, err := m.run(ctx)
-	if m.created == "" || m.buried {
-		return etag, err
+// move carries out an intent for one file. When somebody has made another file
+// in the new place at the last moment the error is ErrExists, and both stay.
+func (s *Store) move(ctx context.Context, in intent, path string) error {
+	m := &mover{Store: s, in: in, path: path, from: s.name(path)}
+	if in.Op == opRename {
+		m.to = in.To + strings.TrimPrefix(path, in.From)
+		m.dest = s.name(m.to)
 	}
-	if open := s.open(ctx, in); errors.Is(open, errCompleted) {
-		return "", errors.Join(open, s.takeBack(ctx, m.to, m.created))
-	}
-	return etag, err
-}
-
-func (m *mover) run(ctx context.Context) (string, error) {
 	for try := 1; ; try++ {
-		o, err := m.get(ctx, m.from, 0)
-		if errors.Is(err, s3util.ErrGone) {
-			return "", nil
-		}
-		if err != nil || o.ended() {
-			return o.etag, err
-		}
-		etag := ""
-		err = m.open(ctx, m.in)
-		if err == nil {
-			err = m.copy(ctx, o)
-		}
-		if err == nil {
-			err = m.open(ctx, m.in)
-		}
-		if err == nil {
-			etag, err = m.bury(ctx, o)
-		}
-		if err == nil {
-			return etag, nil
-		}
+		err := m.once(ctx)
 		if !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExists) || try == moveTries {
-			return "", err
+			return err
 		}
 		if err := pause(ctx, try); err != nil {
-			return "", err
+			return err
 		}
 	}
 }
 
-// copy makes the new file, or brings one that this rename has made before up
-// to date. A copy that another host has made is written once more, which tells
-// that host that it is in use.
-func (m *mover) copy(ctx context.Context, o object) error {
-	op := rand.Text()
-	ops := append([]string{op}, o.ops...)
-	_, err := m.put(ctx, m.to, o.data, condition{}, ops, m.in.ID)
-	if err == nil {
-		m.created = op
+func (m *mover) once(ctx context.Context) error {
+	o, err := m.hold(ctx)
+	if errors.Is(err, s3util.ErrGone) {
+		return nil // somebody else has carried it out
 	}
+	if err == nil && m.in.Op == opRename {
+		err = m.copy(ctx, o)
+	}
+	if err == nil {
+		_, err = m.deleteIf(ctx, m.from, o.etag)
+	}
+	return err
+}
+
+// hold marks the file, unless another host has done so for this intent. Only
+// what was held while the intent was open is gone on with.
+func (m *mover) hold(ctx context.Context) (object, error) {
+	o, err := m.get(ctx, m.from, 0)
+	if err != nil {
+		return o, err
+	}
+	ours := false
+	if o.mark.intent != m.in.ID {
+		if o.mark != (mark{}) {
+			// If ours is open, that of this mark has ended.
+			if err := m.open(ctx, m.in); err != nil {
+				return o, err
+			}
+		}
+		if o.mark.kind == draft {
+			_, err := m.deleteIf(ctx, m.from, o.etag)
+			return o, errors.Join(err, memory.ErrConflict)
+		}
+		if o, err = m.putHold(ctx, o); err != nil {
+			return o, err
+		}
+		ours = true
+	}
+	err = m.open(ctx, m.in)
+	if ours && errors.Is(err, errClosed) {
+		err = errors.Join(err, m.restore(ctx, m.from, o))
+	}
+	return o, err
+}
+
+func (m *mover) putHold(ctx context.Context, o object) (object, error) {
+	op := rand.Text()
+	d := metadata{ops: append([]string{op}, o.fileOps()...), intent: o.intent, mark: mark{held, m.in.ID, op}}
+	etag, err := m.put(ctx, m.from, o.data, condition{o.etag}, d)
+	return object{data: o.data, etag: etag, metadata: d}, err
+}
+
+// origin is noted on the file that comes of a hold.
+func origin(o object) string { return o.mark.intent + " " + o.mark.hold }
+
+// copy makes the file in the new place: first a draft, and a file of that when
+// it was made while the intent was open.
+func (m *mover) copy(ctx context.Context, o object) error {
+	etag, err := m.putDraft(ctx, o)
+	if err != nil || etag == "" {
+		return err
+	}
+	d := metadata{ops: append([]string{rand.Text()}, o.fileOps()...), intent: origin(o)}
+	_, err = m.put(ctx, m.dest, o.data, condition{etag}, d)
 	if !errors.Is(err, memory.ErrConflict) {
 		return err
 	}
-	there, err := m.get(ctx, m.to, 0)
-	switch {
-	case errors.Is(err, s3util.ErrGone):
-		return memory.ErrConflict
-	case err != nil:
-		return err
-	case there.intent != m.in.ID:
-		return memory.ErrExists
-	case !bytes.Equal(there.data, o.data):
-		// Which of them is the older one?
-		out, err := m.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.bucket, Key: &m.from})
-		if err = s3util.Gone(err); err != nil && !errors.Is(err, s3util.ErrGone) {
-			return err
-		}
-		if err != nil || aws.ToString(out.ETag) != o.etag {
-			return memory.ErrConflict
-		}
+	there, err := m.head(ctx, m.dest)
+	if err == nil && there.mark == (mark{}) && there.intent == origin(o) {
+		return nil // another host was faster
 	}
-	_, err = m.put(ctx, m.to, o.data, condition{there.etag}, ops, m.in.ID)
-	return err
+	if err != nil && !errors.Is(err, s3util.ErrGone) {
+		return err
+	}
+	if err := m.open(ctx, m.in); err != nil {
+		return err
+	}
+	return memory.ErrConflict
 }
 
-// bury puts the tombstone in the place of the old file.
-func (m *mover) bury(ctx context.Context, o object) (string, error) {
-	etag, err := m.put(ctx, m.from, []byte(tombstone+m.in.ID+"\n"), condition{o.etag}, []string{rand.Text()}, m.in.ID)
-	if err != nil {
-		return "", err
-	}
-	m.buried = true
-	err = m.open(ctx, m.in)
-	if !errors.Is(err, errCompleted) {
+// putDraft returns the etag of the draft; none if the file is there already.
+func (m *mover) putDraft(ctx context.Context, o object) (string, error) {
+	d := metadata{ops: append([]string{rand.Text()}, o.fileOps()...), intent: origin(o), mark: mark{draft, m.in.ID, o.mark.hold}}
+	etag, err := m.put(ctx, m.dest, o.data, condition{}, d)
+	if err == nil {
+		if err = m.open(ctx, m.in); errors.Is(err, errClosed) {
+			_, deleteErr := m.deleteIf(ctx, m.dest, etag)
+			err = errors.Join(err, deleteErr)
+		}
 		return etag, err
 	}
-	// Those who have ended it have deleted the tombstone. One that is still
-	// there has come later, over a file that looks like the old one.
-	_, restoreErr := m.put(ctx, m.from, o.data, condition{etag}, append([]string{rand.Text()}, o.ops...), o.intent)
+	if !errors.Is(err, memory.ErrConflict) {
+		return "", m.blocked(ctx, err)
+	}
+	there, err := m.head(ctx, m.dest)
 	switch {
-	case restoreErr == nil:
-		m.buried = false
-	case !errors.Is(restoreErr, memory.ErrConflict):
-		return "", restoreErr
+	case errors.Is(err, s3util.ErrGone):
+		return "", memory.ErrConflict
+	case err != nil:
+		return "", err
+	case there.mark == d.mark:
+		return there.etag, m.open(ctx, m.in)
+	case there.mark == mark{} && there.intent == origin(o):
+		return "", nil
+	case there.mark.kind != draft:
+		return "", memory.ErrExists
 	}
-	return "", err
+	// It is one of an intent that has ended, if ours is open.
+	if err := m.open(ctx, m.in); err != nil {
+		return "", err
+	}
+	_, err = m.deleteIf(ctx, m.dest, there.etag)
+	return "", errors.Join(err, memory.ErrConflict)
 }
 
-// takeBack deletes an object if this was the last write to it.
-func (s *Store) takeBack(ctx context.Context, name, op string) error {
-	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: &name})
-	if err = s3util.Gone(err); errors.Is(err, s3util.ErrGone) {
-		return nil
+// blocked looks whether a put failed because somebody has made a file in the
+// place of a directory at the last moment, which a server over a file system
+// refuses.
+func (m *mover) blocked(ctx context.Context, err error) error {
+	if all, listErr := m.list(ctx); listErr == nil && errors.Is(all.free(m.to), memory.ErrNotDirectory) {
+		return memory.ErrExists
 	}
-	if err != nil {
-		return err
-	}
-	if ops, _ := metadata(out.Metadata); len(ops) == 0 || ops[0] != op {
-		return nil
-	}
-	_, err = s.deleteIf(ctx, name, aws.ToString(out.ETag))
 	return err
-}
-
-// sweepTombstones deletes those that a host has left behind that died when it
-// came too late, and takes them out of the list. No rename may be open. It says
-// whether there were any.
-func (s *Store) sweepTombstones(ctx context.Context, all inventory) (found bool, err error) {
-	for p, f := range all.files {
-		if f.size != tombstoneSize {
-			continue
-		}
-		o, err := s.get(ctx, s.name(p), 0)
-		if errors.Is(err, s3util.ErrGone) || err == nil && !o.ended() {
-			continue
-		}
-		if err != nil {
-			return found, err
-		}
-		delete(all.files, p)
-		found = true
-		// Who may only read does not see it either.
-		_, _ = s.deleteIf(ctx, s.name(p), o.etag)
-	}
-	return found, nil
 }

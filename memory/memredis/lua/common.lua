@@ -1,4 +1,5 @@
--- What the scripts share. KEYS[1] is the hash of the scope.
+-- What the scripts share. KEYS[1] is the hash of the scope, KEYS[2] the list of
+-- the names of the last operations.
 local format = redis.call('HGET', KEYS[1], 'v')
 if format and format ~= '1' then
   return redis.error_reply('FORMAT ' .. format)
@@ -7,13 +8,14 @@ end
 -- repeated says whether the operation with this name has been done before: the
 -- reply to it was lost, and it comes again.
 local function repeated(name)
-  return string.find(redis.call('HGET', KEYS[1], 'ops') or '', name, 1, true)
+  return redis.call('LPOS', KEYS[2], name)
 end
 
--- done notes the name of an operation, and forgets the oldest.
+-- done notes the name of an operation, for a thousand others and a day.
 local function done(name)
-  local ops = name .. ' ' .. (redis.call('HGET', KEYS[1], 'ops') or '')
-  redis.call('HSET', KEYS[1], 'ops', string.sub(ops, 1, 1000))
+  redis.call('LPUSH', KEYS[2], name)
+  redis.call('LTRIM', KEYS[2], 0, 999)
+  redis.call('EXPIRE', KEYS[2], 86400)
 end
 
 -- count adds to a number, and leaves none that is 0.
