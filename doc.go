@@ -15,10 +15,16 @@
 // wraps [errors.ErrUnsupported], except that Delete does nothing and Stream
 // loads.
 //
-// Package filestore keeps sessions in the agent's own directory layout, pgstore
-// in PostgreSQL, redisstore in Redis. Package inmemory is the reference. Package
-// session reads and changes sessions through any of them. Package conformance
-// is the suite that every store must pass; run it on your own.
+// Package filestore keeps sessions in the agent's own directory layout, s3store
+// in S3 and compatible stores, redisstore in Redis, pgstore in PostgreSQL.
+// Package inmemory is the reference. Package conformance is the suite that every
+// store must pass; run it on your own.
+//
+// Package host runs an agent whose session lives in a store; it is made of
+// packages resume, from a store to a directory that an agent goes on from, and
+// mirror, from a running agent to a store. Package session reads and changes
+// sessions through any store. Package memory keeps the files of the model's
+// memory tool.
 //
 // # Keys and entries
 //
