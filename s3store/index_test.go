@@ -3,9 +3,11 @@ package s3store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
@@ -226,12 +228,41 @@ func TestDamagedSessionStopsNoLists(t *testing.T) {
 	list, err := s.ListSessions(t.Context(), testKey.ProjectKey)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
+	summaries, err := b.lazy(t).ListSessionSummaries(t.Context(), testKey.ProjectKey)
+	require.NoError(t, err)
+	require.Len(t, summaries, 1, "there is none of the damaged one, and it takes no other with it")
+	require.Equal(t, testKey.SessionID, summaries[0].SessionID)
+	_, err = b.lazy(t).Load(t.Context(), bad)
+	require.ErrorIs(t, err, sessionstore.ErrCorrupt)
 	_, err = s.Purge(t.Context(), time.UnixMilli(1))
 	require.NoError(t, err)
 	report, err := s.Repair(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, []sessionstore.Key{bad}, report.Damaged)
 	require.NoError(t, s.Close())
+}
+
+func TestSummaryOfAnUnreadableIndexObject(t *testing.T) {
+	b := newBucket(t)
+	s := b.lazy(t)
+	mustAppend(t, s, testKey, title("t"))
+	require.NoError(t, s.Close())
+	objects, _, err := s.listAll(t.Context(), s.indexSessionDir(testKey), false)
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	name := s.indexSessionDir(testKey) + objects[0].rest
+	for _, body := range []string{"garbage", `{"version":99}`} {
+		_, err := s.client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader(body)})
+		require.NoError(t, err)
+		wantFold(t, b.lazy(t), testKey) // the transcript tells
+	}
+}
+
+func TestSummaryKeepsTheSpellingOfStrings(t *testing.T) {
+	b := newBucket(t)
+	spelled := "a<b> & \u2028 \\u0026"
+	mustAppend(t, b.lazy(t), testKey, entryOf(`{"type":"custom-title","customTitle":"%s"}`, spelled))
+	require.Contains(t, summaryText(t, b.lazy(t), testKey), spelled)
 }
 
 // Requests cost money, so they are counted.

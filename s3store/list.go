@@ -238,7 +238,9 @@ func (s *Store) transcripts(ctx context.Context, key sessionstore.Key) (map[stri
 }
 
 // ListSessionSummaries lists the summaries of a project's sessions. It fetches
-// the index objects, except those that this handle has seen as they are.
+// the index objects, except those that this handle has seen as they are. A
+// session whose summary can't be told, because its index object and transcript
+// are damaged, is left out; ListSessions lists it, and reading it tells.
 func (s *Store) ListSessionSummaries(ctx context.Context, projectKey string) ([]sessionstore.SessionSummary, error) {
 	list, err := s.summaries(ctx, projectKey)
 	if err != nil {
@@ -252,19 +254,24 @@ func (s *Store) summaries(ctx context.Context, project string) ([]sessionstore.S
 	if err != nil {
 		return nil, err
 	}
-	infos := make([]sessionstore.SessionInfo, len(rows))
-	data := make(map[string][]byte, len(rows))
-	var mu sync.Mutex
-	err = s.eachOf(ctx, len(rows), func(ctx context.Context, i int) error {
-		infos[i] = sessionstore.SessionInfo{SessionID: rows[i].id, Mtime: rows[i].mtime}
-		text, err := s.summaryOf(ctx, sessionstore.Key{ProjectKey: project, SessionID: rows[i].id}, rows[i])
-		mu.Lock()
-		defer mu.Unlock()
-		data[rows[i].id] = text
+	texts := make([][]byte, len(rows))
+	err = s.eachOf(ctx, len(rows), func(ctx context.Context, i int) (err error) {
+		texts[i], err = s.summaryOf(ctx, sessionstore.Key{ProjectKey: project, SessionID: rows[i].id}, rows[i])
+		if errors.Is(err, sessionstore.ErrCorrupt) {
+			return nil
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	infos := make([]sessionstore.SessionInfo, 0, len(rows))
+	data := make(map[string][]byte, len(rows))
+	for i, row := range rows {
+		if texts[i] != nil {
+			infos = append(infos, sessionstore.SessionInfo{SessionID: row.id, Mtime: row.mtime})
+			data[row.id] = texts[i]
+		}
 	}
 	sessionstore.SortSessions(infos)
 	list := make([]sessionstore.SessionSummary, len(infos))
@@ -282,7 +289,7 @@ func (s *Store) summaryOf(ctx context.Context, key sessionstore.Key, row session
 		return text, nil
 	}
 	f, exact, err := s.mergedIndex(ctx, key, row.index)
-	if err == nil && !exact {
+	if err == nil && !exact || errors.Is(err, sessionstore.ErrCorrupt) {
 		f, err = s.foldTranscript(ctx, key)
 	}
 	if err != nil {

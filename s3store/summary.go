@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -242,8 +243,11 @@ func (f *fields) encode(partial bool) []byte {
 			body.Members[members[i].name] = indexValue{v.at.part.String(), v.at.line, json.RawMessage(v.text)}
 		}
 	}
-	data, _ := json.Marshal(body) // the values are JSON
-	return data
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false) // the values stay as the entries spell them
+	_ = e.Encode(body)     // the values are JSON
+	return data.Bytes()
 }
 
 // decodeIndex reads an index object. One that cannot be read is corrupt; one of
