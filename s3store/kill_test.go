@@ -25,20 +25,23 @@ import (
 type mortal struct {
 	testenv.S3Server
 	program, addr, dir string
+	iam                string // directory with further accounts; empty if there are none
 
 	process *exec.Cmd
 	log     bytes.Buffer
 	up      sync.RWMutex // held while the server is down
 }
 
-func newMortal(t *testing.T) *mortal {
+func newMortal(t *testing.T) *mortal { return newMortalWith(t, "") }
+
+func newMortalWith(t *testing.T, iam string) *mortal {
 	t.Helper()
 	shared := testenv.S3(t) // where there is no server to test with, this one is not started either
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	m := &mortal{program: filepath.Join(root, ".build", "s3server"), addr: l.Addr().String(), dir: t.TempDir()}
+	m := &mortal{program: filepath.Join(root, ".build", "s3server"), addr: l.Addr().String(), dir: t.TempDir(), iam: iam}
 	require.NoError(t, l.Close())
 	if _, err := os.Stat(m.program); err != nil {
 		t.Skip("there is no S3 server program here; run ./scripts/install s3")
@@ -51,7 +54,7 @@ func newMortal(t *testing.T) *mortal {
 
 func (m *mortal) start(t *testing.T) {
 	t.Helper()
-	m.process = exec.Command(m.program, "-addr", m.addr, "-dir", m.dir, "-access", m.AccessKey, "-secret", m.SecretKey, "-region", m.Region)
+	m.process = exec.Command(m.program, "-addr", m.addr, "-dir", m.dir, "-access", m.AccessKey, "-secret", m.SecretKey, "-region", m.Region, "-iam", m.iam)
 	m.process.Stdout, m.process.Stderr = &m.log, &m.log
 	require.NoError(t, m.process.Start())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

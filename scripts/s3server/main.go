@@ -1,5 +1,5 @@
 // Command s3server serves S3 over a directory, for this library's tests. It is
-// versitygw with one account and no other interface, in a module of its own so
+// versitygw with one account, or more with -iam, and no other interface, in a module of its own so
 // that the library does not inherit what it depends on.
 //
 // GET /ready-PID, where PID is the number of its process, answers 200 once the
@@ -28,6 +28,7 @@ func main() {
 	access := flag.String("access", "", "access `key`")
 	secret := flag.String("secret", "", "secret `key`")
 	region := flag.String("region", "us-east-1", "region `name`")
+	iam := flag.String("iam", "", "`directory` with users.json, further accounts that bucket policies name")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,6 +37,7 @@ func main() {
 		RootUserAccess:    *access,
 		RootUserSecret:    *secret,
 		Region:            *region,
+		IAMDir:            *iam,
 		Ports:             []string{*addr},
 		HealthPath:        fmt.Sprintf("/ready-%d", os.Getpid()),
 		MaxConnections:    4096,
