@@ -8,20 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/idset"
+	"github.com/sessionstore/sessionstore/internal/redisutil"
 )
 
 const (
 	// pushArgs and pushBytes limit what one RPUSH carries.
 	pushArgs  = 1000
 	pushBytes = 8 << 20
-	// stageTTL is how long entries of a batch that is never completed stay.
-	stageTTL = 10 * time.Minute
 )
 
 // batchID is the identity of a batch over all attempts. It stands for all of
@@ -105,7 +103,7 @@ func (s *Store) Append(ctx context.Context, key sessionstore.Key, entries []sess
 		_, _ = rand.Read(a.State[:]) // never fails
 	}
 	st.prepare(checked, a.State)
-	if err := s.retry(ctx, func() error { return st.run(ctx) }); err != nil {
+	if err := st.store(ctx, a.Repeated); err != nil {
 		// Whatever the server says last: an earlier try, perhaps of the client
 		// itself, may have landed.
 		a.Unknown()
@@ -122,7 +120,7 @@ type step struct {
 	names   names
 	batch   *batch
 	mode    string // how the entries travel: "pushed", "staged" ahead, or "here" with the script
-	stage   string // the list of a staged batch
+	stage   stage  // of a staged batch
 	id      batchID
 	guess   folded                    // where the transcript stands, as far as this handle knows
 	next    sessionstore.SummaryState // its summary with this batch
@@ -146,9 +144,17 @@ func (st *step) prepare(checked []sessionstore.Checked, id batchID) {
 	st.id = id
 	if st.batch.bytes > st.s.stageAbove {
 		st.mode = "staged"
-		st.stage = st.s.base(st.key.ProjectKey, st.key.SessionID) + ":stage/" + hex.EncodeToString(id[:])
+		st.stage = newStage(st.s.base(st.key.ProjectKey, st.key.SessionID), id, st.batch)
 	}
 	st.predict()
+}
+
+// store stores the batch. The batch may be a repeated one.
+func (st *step) store(ctx context.Context, repeated bool) error {
+	if st.mode == "staged" {
+		return st.storeStaged(ctx, repeated)
+	}
+	return st.s.retry(ctx, func() error { return st.run(ctx) })
 }
 
 // run makes one attempt, and takes note of its outcome.
@@ -183,11 +189,6 @@ func (st *step) try(ctx context.Context) (done, error) {
 
 // write stores the batch with everything that lies in the slot of the session.
 func (st *step) write(ctx context.Context, token string) (done, error) {
-	if st.mode == "staged" {
-		if err := st.sendAhead(ctx); err != nil {
-			return done{}, err
-		}
-	}
 	pipe := st.s.client.TxPipeline()
 	if st.mode != "pushed" {
 		pipe = st.s.client.Pipeline()
@@ -197,11 +198,7 @@ func (st *step) write(ctx context.Context, token string) (done, error) {
 		}
 	}
 	eval := st.eval(ctx, pipe, token)
-	_, err := pipe.Exec(ctx)
-	if reply := eval.Err(); reply != nil {
-		err = reply // more telling than what the pipeline says
-	}
-	if err != nil {
+	if err := redisutil.Cause(pipe.Exec(ctx)); err != nil {
 		st.adapt(err)
 		return done{}, err
 	}
@@ -236,7 +233,7 @@ func (st *step) eval(ctx context.Context, pipe redis.Pipeliner, token string) *r
 		args = append(args, b.ids[i][:])
 	}
 	copy(args, []any{
-		st.names.field, len(b.lines), st.stage, token, b.mask, len(args) - 13, b.sizes,
+		st.names.field, len(b.lines), st.stage.String(), token, b.mask, len(args) - 13, b.sizes,
 		st.s.ttl.Milliseconds(), st.guess.generation, st.guess.count, st.summary, st.key.ProjectKey, st.key.SessionID,
 	})
 	if st.mode == "here" {
@@ -246,24 +243,6 @@ func (st *step) eval(ctx context.Context, pipe redis.Pipeliner, token string) *r
 		}
 	}
 	return pipe.Eval(ctx, text, keys, args...)
-}
-
-// sendAhead brings the entries of a very large batch to a list of their own, in
-// pieces that fit into the server's buffers and the client's time limits.
-func (st *step) sendAhead(ctx context.Context) error {
-	pushes := st.batch.pushes(st.stage)
-	for i, push := range pushes {
-		pipe := st.s.client.TxPipeline()
-		if i == 0 {
-			pipe.Unlink(ctx, st.stage) // of an earlier attempt
-		}
-		_ = pipe.Process(ctx, redis.NewIntCmd(ctx, push...))
-		pipe.PExpire(ctx, st.stage, stageTTL)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func parseDone(eval *redis.Cmd) (done, error) {

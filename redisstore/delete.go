@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,7 +53,7 @@ func (s *Store) delete(ctx context.Context, limit time.Time, keys ...sessionstor
 			field = fieldOf(key)
 		}
 		if !limit.IsZero() {
-			older = limit.UnixMilli()
+			older = firstMilli(limit)
 		}
 		names := append([]string{s.metaKey(key.ProjectKey, key.SessionID)}, s.indexKeys(key.ProjectKey)...)
 		cmds[i] = pipe.Eval(ctx, deleteScript, names, field, key.ProjectKey, key.SessionID, older)
@@ -87,8 +88,20 @@ func parseDeletion(cmd *redis.Cmd) (deletion, error) {
 	return deletion{int(n), empty == 1}, nil
 }
 
+// firstMilli is the first millisecond that is not before t. Sessions have whole
+// milliseconds, limits need not.
+func firstMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if time.UnixMilli(ms).Before(t) {
+		ms++
+	}
+	return ms
+}
+
 // Purge removes the sessions last written before olderThan. It finds them by
-// the indexes; see [Store.Repair].
+// the indexes; see [Store.Repair]. A session whose time can't be told, because
+// it is damaged or of a later format, stays; Purge goes on, and names it in the
+// error at the end.
 func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.PurgeReport, error) {
 	var report sessionstore.PurgeReport
 	err := begin(ctx, nil)
@@ -106,26 +119,32 @@ func (s *Store) purge(ctx context.Context, olderThan time.Time, report *sessions
 	if err != nil {
 		return err
 	}
+	var damage []error
 	for _, p := range projects {
 		mains, err := s.mains(ctx, p, false)
-		if err != nil {
-			return err
+		if errors.Is(err, sessionstore.ErrCorrupt) {
+			damage = append(damage, fmt.Errorf("index of project %q: %w", p, err))
+		} else if err != nil {
+			return errors.Join(append(damage, err)...)
 		}
 		var old []sessionstore.Key
 		for _, m := range mains {
-			if m.row.time < olderThan.UnixMilli() {
-				old = append(old, sessionstore.Key{ProjectKey: p, SessionID: m.id})
+			key := sessionstore.Key{ProjectKey: p, SessionID: m.id}
+			if m.damage != nil {
+				damage = append(damage, fmt.Errorf("session %s: %w", key, m.damage))
+			} else if m.row.time < firstMilli(olderThan) {
+				old = append(old, key)
 			}
 		}
 		for len(old) > 0 {
 			n := min(purgeBatch, len(old))
 			if err := s.purgeSome(ctx, olderThan, old[:n], report); err != nil {
-				return err
+				return errors.Join(append(damage, err)...)
 			}
 			old = old[n:]
 		}
 	}
-	return nil
+	return errors.Join(damage...)
 }
 
 func (s *Store) purgeSome(ctx context.Context, olderThan time.Time, keys []sessionstore.Key, report *sessionstore.PurgeReport) error {

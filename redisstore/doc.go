@@ -12,7 +12,7 @@
 // A batch is stored by one transaction: RPUSH carries the entries, and a script
 // takes repeats out again, checks that the transcript is whole and updates
 // everything else. That is one round trip, whatever the length of the batch;
-// only one of more than 64 MiB is sent ahead in pieces, to a list of its own,
+// only one of more than 64 MiB is sent ahead in pieces, to lists of their own,
 // and moved at the end. Readers see a batch whole or not at all. On a cluster
 // the index lies in other slots; it is written by a second, parallel round
 // trip.
@@ -36,9 +36,11 @@
 // # Index
 //
 // Lists read the index of a project and then what each session says of itself,
-// in two round trips. The index is only a hint: a session without data is
-// skipped and taken out of the index, an append notes its session again, and
-// Repair rebuilds it from the data. No operation but Repair scans the keys.
+// in two round trips, or three where something of the index has no data. It is
+// only a hint: a session without data is skipped and taken out of the index, an
+// append notes its session again, and Repair rebuilds it from the data. A
+// damaged session is listed, so that reading it tells. No operation but Repair
+// scans the keys.
 //
 // Summaries are kept by Append. Repeats and several writers can leave one
 // behind for a while; ListSessionSummaries reads the missing entries then and

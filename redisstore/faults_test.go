@@ -78,8 +78,7 @@ func TestLaterFormatIsRefused(t *testing.T) {
 	require.ErrorIs(t, s.Append(t.Context(), mainKey, []sessionstore.Entry{user("2")}), sessionstore.ErrCorrupt)
 	_, err := s.Load(t.Context(), mainKey)
 	require.ErrorIs(t, err, sessionstore.ErrCorrupt)
-	_, err = s.ListSessions(t.Context(), "p")
-	require.ErrorIs(t, err, sessionstore.ErrCorrupt)
+	require.Equal(t, []string{"s"}, sessions(t, s, "p"))
 	_, err = s.ListSubkeys(t.Context(), "p", "s")
 	require.ErrorIs(t, err, sessionstore.ErrCorrupt)
 	require.EqualValues(t, 1, s.client.LLen(t.Context(), s.names(mainKey).list).Val())
@@ -246,8 +245,10 @@ func TestExactRightsOnACluster(t *testing.T) {
 	}
 	b := backendOf(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true, Username: "store", Password: "secret"})
 	useAll(t, b.open(t, Options{Prefix: "mine:", TTL: time.Hour, WaitReplicas: 1}, nil))
+	other := b.open(t, Options{Prefix: "other:"}, nil)
+	require.ErrorContains(t, other.Append(t.Context(), mainKey, []sessionstore.Entry{user("1")}), "NOPERM")
 	for _, srv := range nodes {
-		require.Equal(t, "[]", srv.do(t, "acl", "log"))
+		require.NotContains(t, srv.do(t, "acl", "log"), "command") // but a key of "other:"
 	}
 }
 
@@ -287,9 +288,9 @@ func useAll(t *testing.T, s *Store) {
 }
 
 // aclRights are the commands of docs/redis.md, all of them needed.
-const aclRights = `+multi +exec +eval +rpush +lrange +llen +ltrim +lset +lrem +append +getrange +strlen
-	+sadd +scard +smismember +hget +hmget +hset +hdel +hexists +hgetall +hkeys +hlen +hrandfield
-	+exists +unlink +persist +rename +pexpire +pexpireat +time +scan`
+const aclRights = `+multi +exec +eval +rpush +lmove +lrange +llen +ltrim +lset +lrem +append +getrange +strlen
+	+sadd +srem +scard +smembers +smismember +hget +hmget +hset +hdel +hexists +hgetall +hkeys +hlen +hrandfield
+	+exists +unlink +pexpire +pexpireat +time +scan`
 
 // aclClusterRights come on top, with WaitReplicas too.
 const aclClusterRights = `+wait +cluster|slots +command +asking`
@@ -299,7 +300,7 @@ func TestRightsAreAllNeeded(t *testing.T) {
 	for _, right := range strings.Fields(aclRights) {
 		name := strings.ToUpper(strings.TrimPrefix(right, "+"))
 		used := slices.ContainsFunc(sources, func(s string) bool { return strings.Contains(s, "'"+name+"'") })
-		direct := []string{"MULTI", "EXEC", "EVAL", "GETRANGE", "HEXISTS", "HGETALL", "HRANDFIELD", "PEXPIRE", "SCAN"}
+		direct := []string{"MULTI", "EXEC", "EVAL", "GETRANGE", "LRANGE", "HEXISTS", "HGETALL", "HRANDFIELD", "PEXPIRE", "SCAN"}
 		require.True(t, used || slices.Contains(direct, name), name)
 	}
 }

@@ -335,6 +335,25 @@ func TestFullMemoryDoesNotBreakLists(t *testing.T) {
 	require.Contains(t, summary(t, s), `"customTitle":"2"`)
 }
 
+func TestRepairWithoutMemoryStillFindsWhatIsDamaged(t *testing.T) {
+	srv := startServer(t)
+	s := srv.backend().open(t, Options{}, nil)
+	appendTo(t, s, mainKey, bare("1"))
+	appendTo(t, s, at("q", "s", ""), bare("1"))
+	require.NoError(t, s.client.Del(t.Context(), s.sessionsKey("p"), s.names(at("q", "s", "")).ids).Err())
+	srv.do(t, "config", "set", "maxmemory", "1")
+	report, err := s.Repair(t.Context(), "")
+	require.ErrorContains(t, err, "OOM")
+	require.Equal(t, RepairReport{Sessions: 2, Damaged: []sessionstore.Key{at("q", "s", "")}}, report)
+	purged, err := s.Purge(t.Context(), time.Now().Add(time.Hour)) // makes room
+	require.NoError(t, err)
+	require.Equal(t, 1, purged.Sessions)
+	srv.do(t, "config", "set", "maxmemory", "0")
+	report, err = s.Repair(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, RepairReport{Sessions: 1, Added: 1}, report)
+}
+
 func TestDeleteTakesOldSessionsOutOfTheIndex(t *testing.T) {
 	onBackends(t, func(t *testing.T, b backend) {
 		s := b.open(t, Options{}, nil)

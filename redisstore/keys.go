@@ -15,7 +15,9 @@ import (
 //	<prefix>{<project>/<session>}:list/<sub>   list, the entries
 //	<prefix>{<project>/<session>}:ids/<sub>    set, the ids that it holds
 //	<prefix>{<project>/<session>}:lens/<sub>   string, 4 bytes per entry: its length
-//	<prefix>{<project>/<session>}:stage/<id>   list, for moments, of a very large batch
+//	<prefix>{<project>/<session>}:subs         set, the fields of the subpaths
+//	<prefix>{<project>/<session>}:stage/<id>/<n>
+//	                                           list, for moments, a piece of a very large batch
 //	<prefix>{<project>}:sessions               hash, the index of a project
 //	<prefix>{/}:projects                       hash, the index of projects
 //
@@ -44,6 +46,8 @@ func (s *Store) base(project, session string) string {
 }
 
 func (s *Store) metaKey(project, session string) string { return s.base(project, session) + ":meta" }
+
+func (s *Store) subsKey(project, session string) string { return s.base(project, session) + ":subs" }
 
 func (s *Store) sessionsKey(project string) string {
 	return s.prefix + "{" + keyenc.Encode(project) + "}:sessions"

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -22,9 +22,12 @@ type mainInfo struct {
 	id      string
 	row     row
 	summary string
+	damage  error // why it can't be read; the time is that of the index then
 }
 
 // ListSessions lists the sessions of a project that have a main transcript.
+// One that is damaged, or of a later format, is among them, so that reading it
+// tells; its time is that of the last append to any transcript of it.
 func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessionstore.SessionInfo, error) {
 	project := sessionstore.Key{ProjectKey: projectKey}
 	if err := begin(ctx, sessionstore.ValidateProjectKey(projectKey)); err != nil {
@@ -43,13 +46,15 @@ func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessions
 
 // ListSessionSummaries lists the summaries of the sessions that ListSessions
 // lists. A summary that lags behind, because of repeats or of several writers,
-// is brought up to date. That of a damaged transcript stays as it is.
+// is brought up to date. That of a damaged transcript stays as it is; where it
+// can't be told either, the session is left out.
 func (s *Store) ListSessionSummaries(ctx context.Context, projectKey string) ([]sessionstore.SessionSummary, error) {
 	project := sessionstore.Key{ProjectKey: projectKey}
 	if err := begin(ctx, sessionstore.ValidateProjectKey(projectKey)); err != nil {
 		return nil, opError("list session summaries", project, err)
 	}
 	mains, err := s.mains(ctx, projectKey, true)
+	mains = slices.DeleteFunc(mains, func(m *mainInfo) bool { return m.damage != nil })
 	if err == nil {
 		err = s.refresh(ctx, projectKey, mains)
 	}
@@ -65,7 +70,7 @@ func (s *Store) ListSessionSummaries(ctx context.Context, projectKey string) ([]
 
 // mains reads the index of a project, and then what each session says of
 // itself: two round trips. The index is only a hint: what has no data is left
-// out, and taken out of the index.
+// out, and taken out of the index. That costs a third one.
 func (s *Store) mains(ctx context.Context, project string, summaries bool) ([]*mainInfo, error) {
 	var notes map[string]string
 	err := s.retry(ctx, func() (err error) { notes, err = s.client.HGetAll(ctx, s.sessionsKey(project)).Result(); return err })
@@ -78,25 +83,115 @@ func (s *Store) mains(ctx context.Context, project string, summaries bool) ([]*m
 		return nil, err
 	}
 	var mains []*mainInfo
-	gone := make(map[string]string)
+	var rest []string
 	for i, cmd := range cmds {
-		switch m, there, err := parseMain(ids[i], cmd.Val()); {
+		m := &mainInfo{id: ids[i]}
+		if err = readable(cmd.Err()); err == nil {
+			err = m.parse(cmd.Val())
+		}
+		switch {
 		case err != nil:
-			return nil, fmt.Errorf("session %q: %w", ids[i], err)
-		case !there:
-			gone[ids[i]] = notes[ids[i]]
+			m.damage, m.row.time = err, noteTime(notes[m.id])
+			mains = append(mains, m)
 		case m.row.count > 0:
 			mains = append(mains, m)
+		default:
+			rest = append(rest, m.id)
 		}
 	}
-	s.forget(ctx, s.sessionsKey(project), project, gone)
+	more, err := s.sortOut(ctx, project, rest, notes)
+	if err != nil {
+		return nil, err
+	}
+	mains = append(mains, more...)
 	slices.SortFunc(mains, func(a, b *mainInfo) int {
 		return cmp.Or(cmp.Compare(b.row.time, a.row.time), strings.Compare(a.id, b.id))
 	})
 	return mains, nil
 }
 
-// askMains asks all sessions at once.
+// sortOut looks at sessions of the index that say nothing of a main transcript.
+// It returns those that have one all the same, which is damaged or has just been
+// written. Those without any data leave the index.
+func (s *Store) sortOut(ctx context.Context, project string, ids []string, notes map[string]string) ([]*mainInfo, error) {
+	left, err := s.remains(ctx, project, ids)
+	if err != nil {
+		return nil, err
+	}
+	var mains []*mainInfo
+	gone := make(map[string]string)
+	for i, id := range ids {
+		if left[i] == nothing {
+			gone[id] = notes[id]
+		}
+		if left[i] != ofMain {
+			continue
+		}
+		m := &mainInfo{id: id, row: row{time: noteTime(notes[id])}}
+		r, err := s.open(ctx, sessionstore.Key{ProjectKey: project, SessionID: id})
+		switch {
+		case errors.Is(err, sessionstore.ErrCorrupt):
+			m.damage = err
+		case err != nil:
+			return nil, err
+		case r == nil: // deleted since
+			continue
+		default:
+			m.row = r.row
+			m.row.folded = 0 // the summary has not been read
+		}
+		mains = append(mains, m)
+	}
+	s.forget(ctx, s.sessionsKey(project), project, gone)
+	return mains, nil
+}
+
+// remain says what is there of a session.
+type remain int
+
+const (
+	nothing remain = iota
+	ofSubpaths
+	ofMain
+)
+
+// remains asks it of several sessions at once.
+func (s *Store) remains(ctx context.Context, project string, ids []string) ([]remain, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	left := make([]remain, len(ids))
+	err := s.retry(ctx, func() error {
+		pipe := s.client.Pipeline()
+		for _, id := range ids {
+			n := s.names(sessionstore.Key{ProjectKey: project, SessionID: id})
+			pipe.Exists(ctx, n.list, n.ids, n.lens)
+			pipe.Exists(ctx, n.meta, s.subsKey(project, id))
+		}
+		cmds, err := pipe.Exec(ctx)
+		for i := range left {
+			switch {
+			case err != nil:
+			case cmds[2*i].(*redis.IntCmd).Val() > 0:
+				left[i] = ofMain
+			case cmds[2*i+1].(*redis.IntCmd).Val() > 0:
+				left[i] = ofSubpaths
+			}
+		}
+		return err
+	})
+	return left, err
+}
+
+// noteTime is the time in an entry of an index.
+func noteTime(note string) int64 {
+	ms, _, _ := strings.Cut(note, ":")
+	n, _ := strconv.ParseInt(ms, 10, 64)
+	return n
+}
+
+// askMains asks all sessions at once. A command has an error of its own if what
+// it asks is damaged.
 func (s *Store) askMains(ctx context.Context, project string, ids []string, summaries bool) ([]*redis.SliceCmd, error) {
 	fields := []string{"v", mainField}
 	if summaries {
@@ -108,34 +203,39 @@ func (s *Store) askMains(ctx context.Context, project string, ids []string, summ
 		for i, id := range ids {
 			cmds[i] = pipe.HMGet(ctx, s.metaKey(project, id), fields...)
 		}
-		_, err := pipe.Exec(ctx)
-		return err
+		return execAll(ctx, pipe)
 	})
 	return cmds, err
 }
 
-// parseMain reads the fields that askMains has asked for. A session that is there
-// without a main transcript has a count of 0.
-func parseMain(id string, values []any) (m *mainInfo, there bool, err error) {
+// execAll runs a pipeline whose commands may find damaged data each.
+func execAll(ctx context.Context, pipe redis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	if err == nil {
+		return nil
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !errors.Is(readable(err), sessionstore.ErrCorrupt) {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads the fields that askMains has asked for. A session without a main
+// transcript has a count of 0.
+func (m *mainInfo) parse(values []any) (err error) {
 	text := func(i int) string { t, _ := values[i].(string); return t }
-	m = &mainInfo{id: id}
-	switch version := text(0); version {
-	case "":
-		return m, false, nil
-	case formatVersion:
-	default:
-		return m, true, laterFormat(version)
+	if version := text(0); version != "" && version != formatVersion {
+		return laterFormat(version)
 	}
-	if text(1) == "" {
-		return m, true, nil
+	if text(0) == "" || text(1) == "" {
+		return nil
 	}
-	if m.row, err = parseRow(text(1)); err != nil {
-		return m, true, err
-	}
-	if len(values) > 2 {
+	if m.row, err = parseRow(text(1)); err == nil && len(values) > 2 {
 		m.summary = text(2)
 	}
-	return m, true, nil
+	return err
 }
 
 // forget takes members without data out of an index. They would only cost
@@ -210,7 +310,7 @@ func (s *Store) foldRest(ctx context.Context, key sessionstore.Key, m *mainInfo)
 	return err
 }
 
-// ListSubkeys lists the subpaths of a session.
+// ListSubkeys lists the subpaths of a session, damaged ones too.
 func (s *Store) ListSubkeys(ctx context.Context, projectKey, sessionID string) ([]string, error) {
 	key := sessionstore.Key{ProjectKey: projectKey, SessionID: sessionID}
 	if err := begin(ctx, key.Validate()); err != nil {
@@ -230,13 +330,14 @@ func (s *Store) subpaths(ctx context.Context, key sessionstore.Key) ([]string, e
 		pipe := s.client.Pipeline()
 		version := pipe.HGet(ctx, meta, "v")
 		keys := pipe.HKeys(ctx, meta)
+		subs := pipe.SMembers(ctx, s.subsKey(key.ProjectKey, key.SessionID))
 		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 			return err
 		}
 		if v := version.Val(); v != "" && v != formatVersion {
 			return laterFormat(v)
 		}
-		fields = keys.Val()
+		fields = append(keys.Val(), subs.Val()...)
 		return nil
 	})
 	var subpaths []string
@@ -246,7 +347,7 @@ func (s *Store) subpaths(ctx context.Context, key sessionstore.Key) ([]string, e
 		}
 	}
 	slices.Sort(subpaths)
-	return subpaths, err
+	return slices.Compact(subpaths), err
 }
 
 // ListProjects lists the project keys that hold anything.
@@ -272,16 +373,22 @@ func (s *Store) projects(ctx context.Context) ([]string, error) {
 	}
 	names := slices.Sorted(maps.Keys(notes))
 	probed := make(map[string][]string, len(names))
+	broken := make(map[string]bool) // an index that can't be read may hold anything
 	err = s.retry(ctx, func() error {
 		pipe := s.client.Pipeline()
 		for _, p := range names {
 			pipe.HRandField(ctx, s.sessionsKey(p), probes)
 		}
-		cmds, err := pipe.Exec(ctx)
+		clear(broken)
+		cmds, _ := pipe.Exec(ctx)
 		for i, cmd := range cmds {
 			probed[names[i]] = cmd.(*redis.StringSliceCmd).Val()
+			broken[names[i]] = errors.Is(readable(cmd.Err()), sessionstore.ErrCorrupt)
+			if err := cmd.Err(); err != nil && !broken[names[i]] {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -292,6 +399,9 @@ func (s *Store) projects(ctx context.Context) ([]string, error) {
 	}
 	gone := make(map[string]string)
 	for _, p := range names {
+		if broken[p] {
+			alive[p] = true
+		}
 		if !alive[p] {
 			if alive[p], err = s.holdsAny(ctx, p); err != nil {
 				return nil, err
@@ -314,7 +424,8 @@ func (s *Store) alive(ctx context.Context, sessions map[string][]string) (map[st
 		var asked []string
 		for p, ids := range sessions {
 			for _, id := range ids {
-				pipe.Exists(ctx, s.metaKey(p, id))
+				n := s.names(sessionstore.Key{ProjectKey: p, SessionID: id})
+				pipe.Exists(ctx, n.meta, n.list, n.ids, n.lens, s.subsKey(p, id))
 				asked = append(asked, p)
 			}
 		}

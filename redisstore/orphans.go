@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,7 +12,8 @@ import (
 var _ sessionstore.OrphanLister = (*Store)(nil)
 
 // ListOrphans lists the sessions of a project that have no main transcript. It
-// finds them by the index of the project.
+// finds them by the index of the project. A session of which it can't be told
+// is in ListSessions.
 func (s *Store) ListOrphans(ctx context.Context, projectKey string) ([]string, error) {
 	list, err := s.orphans(ctx, projectKey)
 	if err != nil {
@@ -38,19 +38,23 @@ func (s *Store) orphans(ctx context.Context, project string) (list []string, err
 		for _, id := range ids {
 			fields = append(fields, pipe.HKeys(ctx, s.metaKey(project, id)))
 		}
-		_, err := pipe.Exec(ctx)
-		return err
+		return execAll(ctx, pipe)
 	})
 	if err != nil {
 		return nil, err
 	}
-	isTranscript := func(name string) bool { return strings.HasPrefix(name, mainField) }
+	var rest []string
 	for i, id := range ids {
-		names := fields[i].Val()
-		if slices.ContainsFunc(names, isTranscript) && !slices.Contains(names, mainField) {
+		if fields[i].Err() == nil && !slices.Contains(fields[i].Val(), mainField) {
+			rest = append(rest, id)
+		}
+	}
+	left, err := s.remains(ctx, project, rest)
+	for i, id := range rest {
+		if err == nil && left[i] == ofSubpaths {
 			list = append(list, id)
 		}
 	}
 	slices.Sort(list)
-	return list, nil
+	return list, err
 }

@@ -61,6 +61,7 @@ type Store struct {
 	// stageAbove is the size of a batch, in bytes, above which it is sent in
 	// several transactions.
 	stageAbove int
+	stageTTL   time.Duration
 	// windowBytes is about how much a read gets at a time.
 	windowBytes int
 
@@ -97,7 +98,7 @@ func New(client redis.UniversalClient, options *Options) (*Store, error) {
 		prefix: cmp.Or(o.Prefix, "sessionstore:"), ttl: o.TTL,
 		replicas: o.WaitReplicas, waitFor: cmp.Or(o.WaitTimeout, time.Second),
 		retryFor:   cmp.Or(o.RetryFor, 10*time.Second),
-		stageAbove: 64 << 20, windowBytes: 4 << 20,
+		stageAbove: 64 << 20, stageTTL: stageTTL, windowBytes: 4 << 20,
 	}
 	if !single {
 		s.grace = 5 * time.Minute
@@ -116,6 +117,8 @@ func (o Options) check(client redis.UniversalClient) error {
 		return fmt.Errorf("TTL %v is less than 100ms", o.TTL)
 	case o.WaitReplicas < 0 || o.WaitTimeout < 0:
 		return errors.New("WaitReplicas or WaitTimeout is negative")
+	case o.WaitTimeout > 0 && o.WaitTimeout < time.Millisecond:
+		return fmt.Errorf("WaitTimeout %v is less than 1ms", o.WaitTimeout) // WAIT would take it as for ever
 	}
 	return nil
 }
@@ -148,17 +151,23 @@ func laterFormat(version string) error {
 	return corrupt("the session has the format %q, this version knows %q", version, formatVersion)
 }
 
-// readable turns the errors of our scripts into those of the package.
+// readable turns the errors of our scripts, and those that say that a key has
+// another type, into those of the package.
 func readable(err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return err
 	}
-	switch code, text, _ := strings.Cut(reply.Error(), " "); code {
-	case "DAMAGED:":
+	code, text, _ := strings.Cut(reply.Error(), " ")
+	switch {
+	case code == "DAMAGED:":
 		return corrupt("%s", text)
-	case "FORMAT":
+	case code == "FORMAT":
 		return laterFormat(text)
+	case strings.Contains(reply.Error(), "WRONGTYPE "):
+		// A key of ours holds something that we have not written.
+		text, _, _ := strings.Cut(reply.Error(), " script: ")
+		return corrupt("%s", text)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/keyenc"
+	"github.com/sessionstore/sessionstore/internal/redisutil"
 )
 
 // RepairReport says what [Store.Repair] has found.
@@ -30,7 +31,9 @@ type RepairReport struct {
 // Repair rebuilds the index of a project from the data, or that of all projects
 // if projectKey is empty. It scans all keys of the server, so it takes its
 // time, but it blocks nobody. Use it after an index was lost, by eviction or by
-// hand. Lists and appends heal what they touch without it.
+// hand. Lists and appends heal what they touch without it. An index takes
+// memory: when the server has none, Repair still finds what is damaged, and
+// fails at the end.
 func (s *Store) Repair(ctx context.Context, projectKey string) (RepairReport, error) {
 	var report RepairReport
 	err := ctx.Err()
@@ -52,6 +55,12 @@ func (s *Store) repair(ctx context.Context, project string, report *RepairReport
 		return err
 	}
 	report.Sessions = len(found)
+	if err := s.client.HLen(ctx, s.projectsKey()).Err(); redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if err := s.client.Unlink(ctx, s.projectsKey()).Err(); err != nil {
+			return err
+		}
+	}
+	var full error
 	projects := make(map[string]bool)
 	if project != "" {
 		projects[project] = true
@@ -60,7 +69,9 @@ func (s *Store) repair(ctx context.Context, project string, report *RepairReport
 		projects[key.ProjectKey] = true
 	}
 	for p := range projects {
-		if err := s.repairIndex(ctx, p, found, report); err != nil {
+		if err := s.repairIndex(ctx, p, found, report); redisutil.OutOfMemory(err) {
+			full = err
+		} else if err != nil {
 			return err
 		}
 		// A list drops what has no data. What is damaged comes below.
@@ -73,7 +84,7 @@ func (s *Store) repair(ctx context.Context, project string, report *RepairReport
 			return err
 		}
 	}
-	return nil
+	return full
 }
 
 func compareKeys(a, b sessionstore.Key) int {
@@ -81,7 +92,7 @@ func compareKeys(a, b sessionstore.Key) int {
 }
 
 // scan finds the sessions of a project, or of all, and the fields of the
-// transcripts whose entries are there. SCAN may give a key twice.
+// transcripts of which anything is there beside meta. SCAN may give a key twice.
 func (s *Store) scan(ctx context.Context, project string) (map[sessionstore.Key]map[string]bool, error) {
 	tag := "*"
 	if project != "" {
@@ -94,7 +105,7 @@ func (s *Store) scan(ctx context.Context, project string) (map[sessionstore.Key]
 		keys := c.Scan(ctx, 0, pattern, 1000).Iterator()
 		for keys.Next(ctx) {
 			kind, key, ok := s.parseKey(keys.Val())
-			if !ok || kind != "meta" && kind != "list" {
+			if !ok || !slices.Contains([]string{"meta", "list", "ids", "lens"}, kind) {
 				continue
 			}
 			mu.Lock()
@@ -103,7 +114,7 @@ func (s *Store) scan(ctx context.Context, project string) (map[sessionstore.Key]
 				lists = make(map[string]bool)
 				found[key.Main()] = lists
 			}
-			if kind == "list" {
+			if kind != "meta" {
 				lists[fieldOf(key)] = true
 			}
 			mu.Unlock()

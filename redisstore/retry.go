@@ -9,14 +9,14 @@ import (
 
 // retry calls f until it succeeds, fails for good, or RetryFor is over.
 func (s *Store) retry(ctx context.Context, f func() error) error {
-	return redisutil.Retry(ctx, s.client, s.retryFor, passing, f)
+	return readable(redisutil.Retry(ctx, s.client, s.retryFor, passing, f))
 }
 
-// passing reports whether an error may pass by itself. EXPIRED and STAGED are
-// replies of our own script.
+// passing reports whether an error may pass by itself. EXPIRED is a reply of
+// our own script.
 func passing(err error) bool {
 	var wrong *corruptError
-	return errors.Is(err, errAgain) && !ended(err) || !errors.As(err, &wrong) && redisutil.Passing(err, "EXPIRED ", "STAGED ")
+	return errors.Is(err, errAgain) && !ended(err) || !errors.As(err, &wrong) && redisutil.Passing(err, "EXPIRED ")
 }
 
 // ended says that the caller has ended the operation.

@@ -15,16 +15,39 @@ import (
 
 // CheckClient refuses a client that a store cannot be used with.
 func CheckClient(client redis.UniversalClient) error {
+	none := client == nil
 	switch c := client.(type) {
-	case nil:
-		return errors.New("the client is nil")
+	case *redis.Client:
+		none = c == nil
+	case *redis.Ring:
+		none = c == nil
 	case *redis.ClusterClient:
+		if none = c == nil; none {
+			break
+		}
 		// A replica may not have yet what has been stored.
 		if opts := c.Options(); opts.ReadOnly || opts.RouteByLatency || opts.RouteRandomly {
 			return errors.New("the client reads from replicas; ReadOnly, RouteByLatency and RouteRandomly must be off")
 		}
 	}
+	if none {
+		return errors.New("the client is nil")
+	}
 	return nil
+}
+
+// Cause returns why a pipeline has failed. The answer to EXEC only says that
+// there was an error before; that of the command says which.
+func Cause(cmds []redis.Cmder, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, cmd := range cmds {
+		if e := cmd.Err(); e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
+			return e
+		}
+	}
+	return err
 }
 
 const (
@@ -78,13 +101,20 @@ func Passing(err error, more ...string) bool {
 		for _, list := range [][]string{passingReplies, more} {
 			for _, prefix := range list {
 				if strings.HasPrefix(reply.Error(), prefix) {
-					return !strings.Contains(reply.Error(), "OOM ")
+					return !OutOfMemory(err)
 				}
 			}
 		}
 		return false
 	}
 	return true
+}
+
+// OutOfMemory reports whether the server has refused to write because its
+// memory is full.
+func OutOfMemory(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(reply.Error(), "OOM ")
 }
 
 // Minify takes comments and blanks out of a script: the server hashes the text

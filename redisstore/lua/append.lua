@@ -62,6 +62,7 @@ end
 -- expire sees to it that all keys of the session end at the same instant, at
 -- least ttl from now. It moves that instant by a bit more, so that it need not
 -- visit all keys each time.
+local subs = string.sub(meta, 1, -5) .. 'subs'
 local function expire(now, x, fresh)
   local most, fields = now + ttl + math.ceil(ttl / 8), {}
   if ttl > 0 and (not x or x < now + ttl or x > most) then
@@ -71,6 +72,9 @@ local function expire(now, x, fresh)
     fields = call('HKEYS', meta)
   elseif fresh then
     fields = { field }
+  end
+  if fields[1] then
+    call('PEXPIREAT', subs, x)
   end
   for _, f in ipairs(fields) do
     if string.byte(f) == 47 then
@@ -115,6 +119,9 @@ local function append()
   local main, fresh, sum = field == '/', gen == '', nil
   if fresh then
     gen = now .. '-' .. token
+    if not main then
+      redis.pcall('SADD', subs, field) -- for the day on which meta is lost
+    end
   end
   if added > 0 then
     local after = count + added

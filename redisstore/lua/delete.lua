@@ -1,18 +1,24 @@
 -- Deletes a session, or one transcript of it. Only commands that Redis allows
--- when its memory is full.
+-- when its memory is full. A key of another type is no reason to fail: what
+-- cannot be read can still be deleted.
 --
 -- KEYS: meta [, sessions, projects]
 -- ARGV: field of the transcript or "" for all, project, session, time limit or ""
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -6)
+local subs = base .. ':subs'
 local field, project, session, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local chunk = 999
 
+-- transcripts returns the fields of all. Meta may be gone or be no hash.
 local function transcripts()
-  local fields = {}
-  for _, f in ipairs(redis.call('HKEYS', meta)) do
-    if string.byte(f) == 47 then
-      fields[#fields + 1] = f
+  local fields, seen = {}, {}
+  for _, list in ipairs({ redis.pcall('HKEYS', meta), redis.pcall('SMEMBERS', subs) }) do
+    for _, f in ipairs(list) do
+      if string.byte(f) == 47 and not seen[f] then
+        seen[f] = true
+        fields[#fields + 1] = f
+      end
     end
   end
   return fields
@@ -25,16 +31,15 @@ local function drop(fields)
     names[#names + 1] = base .. ':ids' .. f
     names[#names + 1] = base .. ':lens' .. f
   end
-  local n = 0
   for a = 1, #names, chunk do
-    n = n + redis.call('UNLINK', unpack(names, a, math.min(a + chunk - 1, #names)))
+    redis.call('UNLINK', unpack(names, a, math.min(a + chunk - 1, #names)))
   end
-  return n
 end
 
 if limit then
   -- Another host may have written since the session was found to be old.
-  local time = string.match(redis.call('HGET', meta, '/') or '', '^%d+ %d+ %S+ (%d+)')
+  local head = redis.pcall('HMGET', meta, 'v', '/')
+  local time = head[1] == '1' and string.match(head[2] or '', '^%d+ %d+ %S+ (%d+)')
   if not time or tonumber(time) >= limit then
     return { 0, 0 }
   end
@@ -48,12 +53,17 @@ if field == '' then
   drop({ '/' })
 else
   drop({ field })
-  count = redis.call('HDEL', meta, field)
+  redis.pcall('SREM', subs, field)
+  count = redis.pcall('HDEL', meta, field)
+  if type(count) == 'table' then
+    -- It is no hash, so it holds nothing.
+    count = redis.call('UNLINK', meta)
+  end
   -- More fields than the fixed ones: something is left.
-  empty = redis.call('HLEN', meta) <= 5 and #transcripts() == 0
+  empty = redis.call('HLEN', meta) <= 5 and #transcripts() == 0 and redis.call('EXISTS', base .. ':list/') == 0
 end
 if empty then
-  redis.call('UNLINK', meta)
+  redis.call('UNLINK', meta, subs)
   if KEYS[2] then
     -- A broken index is no reason to keep the session.
     redis.pcall('HDEL', KEYS[2], session)
