@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 )
 
@@ -28,6 +29,13 @@ type CopyOptions struct {
 	SkipDiverged bool
 	// DryRun reads and counts, and writes nothing.
 	DryRun bool
+	// Unreadable, if not nil, is called when something of the source cannot be
+	// read or listed: with the key of a transcript, of a session or of a
+	// project. If it returns nil, that session or project is left out, and Copy
+	// goes on with the others; what it returns otherwise ends Copy. It may be
+	// called by several goroutines at a time. Without it the first such error
+	// ends Copy.
+	Unreadable func(key Key, err error) error
 	// Progress, if not nil, is called after every transcript that was checked
 	// and after every batch that was appended; never by two goroutines at a
 	// time.
@@ -53,6 +61,8 @@ type CopyReport struct {
 	Bytes       int64 // their bytes
 	// Diverged lists the transcripts whose destination holds something else.
 	Diverged []Difference
+	// Unreadable lists what CopyOptions.Unreadable has passed over.
+	Unreadable []Key
 	// MainOnly says that the source cannot list subpaths, so that only main
 	// transcripts were copied.
 	MainOnly bool
@@ -115,11 +125,11 @@ type sessionCopy struct {
 }
 
 func (c *copier) run(ctx context.Context, scope Key) error {
-	inv, err := listScope(ctx, c.src, scope)
+	inv, err := listScope(ctx, c.src, scope, c.leaveOut)
 	if err != nil {
 		return err
 	}
-	if scope != (Key{}) && len(inv.sessions) == 0 {
+	if scope != (Key{}) && len(inv.sessions) == 0 && len(c.report.Unreadable) == 0 {
 		return ErrNotFound
 	}
 	c.report.MainOnly = inv.mainOnly
@@ -133,7 +143,7 @@ func (c *copier) run(ctx context.Context, scope Key) error {
 	if err != nil {
 		return err
 	}
-	if scope.SessionID != "" && nothingThere(work) {
+	if scope.SessionID != "" && nothingThere(work) && len(c.report.Unreadable) == 0 {
 		return ErrNotFound
 	}
 	diverged := c.divergedError()
@@ -181,13 +191,65 @@ func (c *copier) each(ctx context.Context, work []sessionCopy, f func(context.Co
 	return context.Cause(ctx)
 }
 
+// leaveOut is told of something of the source that cannot be read.
+func (c *copier) leaveOut(ctx context.Context, key Key, err error) error {
+	if c.opts.Unreadable == nil || ctx.Err() != nil {
+		return err
+	}
+	if err := c.opts.Unreadable(key, err); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Unreadable = append(c.report.Unreadable, key)
+	return nil
+}
+
+// sourceError is an error of reading the source.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// readSource marks the errors of the source: those of the destination always
+// end the copy.
+type readSource struct{ SessionStore }
+
+func (s readSource) Stream(ctx context.Context, key Key) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range Stream(ctx, s.SessionStore, key) {
+			if err != nil {
+				err = sourceError{err}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// passOver reports whether the session is left out because of an error.
+func (c *copier) passOver(ctx context.Context, s *sessionCopy, key Key, err error) (bool, error) {
+	if !errors.As(err, new(sourceError)) {
+		return false, err
+	}
+	err = c.leaveOut(ctx, key, err)
+	if err == nil {
+		s.keys = nil
+	}
+	return err == nil, err
+}
+
 var errCrash = errors.New("panic")
 
 func (c *copier) check(ctx context.Context, s *sessionCopy) error {
 	diverged := false
 	for i, key := range s.keys {
-		a, err := align(ctx, c.dst, c.src, key)
+		a, err := align(ctx, c.dst, readSource{c.src}, key)
 		if err != nil {
+			left, err := c.passOver(ctx, s, key, err)
+			if left {
+				return nil
+			}
 			return fmt.Errorf("%v: %w", key, err)
 		}
 		s.alignments[i] = a
@@ -238,6 +300,10 @@ func (c *copier) write(ctx context.Context, s *sessionCopy) error {
 	for i, key := range s.keys {
 		if !s.alignments[i].complete() {
 			if err := c.appendRest(ctx, key, s.alignments[i]); err != nil {
+				left, err := c.passOver(ctx, s, key, err)
+				if left {
+					return nil
+				}
 				return fmt.Errorf("%v: %w", key, err)
 			}
 		}
@@ -267,9 +333,12 @@ func (c *copier) appendRest(ctx context.Context, key Key, a alignment) error {
 		batch, size = nil, 0
 		return nil
 	}
-	for e, err := range a.rest(Stream(ctx, c.src, key)) {
+	for e, err := range a.rest(Stream(ctx, readSource{c.src}, key)) {
 		if err != nil {
-			return errors.Join(err, flush())
+			if flushErr := flush(); flushErr != nil {
+				return errors.Join(errors.Unwrap(err), flushErr) // it counts as one of the destination
+			}
+			return err
 		}
 		if len(batch) == c.opts.BatchEntries || size+len(e) > c.opts.BatchBytes {
 			if err := flush(); err != nil {
@@ -300,14 +369,15 @@ func (c *copier) note(key Key, checking bool, count func()) {
 type inventory struct {
 	sessions [][]Key
 	mainOnly bool
+	leaveOut func(context.Context, Key, error) error
 }
 
 // listScope finds the transcripts of a scope. Older sessions come first, so
 // that the newest one is written last and stays the newest. Subpaths come
 // before the main transcript, so that a session is listed only when it is
-// about to be whole.
-func listScope(ctx context.Context, s SessionStore, scope Key) (inventory, error) {
-	var inv inventory
+// about to be whole. What can't be listed is left out if leaveOut returns nil.
+func listScope(ctx context.Context, s SessionStore, scope Key, leaveOut func(context.Context, Key, error) error) (inventory, error) {
+	inv := inventory{leaveOut: leaveOut}
 	switch {
 	case scope == (Key{}):
 		projects, err := ListProjects(ctx, s)
@@ -337,15 +407,25 @@ func listScope(ctx context.Context, s SessionStore, scope Key) (inventory, error
 }
 
 func (inv *inventory) addProject(ctx context.Context, s SessionStore, project string) error {
+	key := Key{ProjectKey: project}
 	sessions, err := ListSessions(ctx, s, project)
-	if err != nil {
+	if errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	orphans, err := ListOrphans(ctx, s, project)
-	if errors.Is(err, errors.ErrUnsupported) {
-		orphans = nil
-	} else if err != nil {
-		return err
+	if err != nil {
+		// What it has found is copied all the same.
+		if err := inv.leaveOut(ctx, key, err); err != nil {
+			return err
+		}
+	}
+	orphans, orphansErr := ListOrphans(ctx, s, project)
+	if errors.Is(orphansErr, errors.ErrUnsupported) {
+		orphans, orphansErr = nil, nil
+	}
+	if orphansErr != nil && err == nil {
+		if err := inv.leaveOut(ctx, key, orphansErr); err != nil {
+			return err
+		}
 	}
 	for _, id := range orphans {
 		if err := inv.addSession(ctx, s, Key{ProjectKey: project, SessionID: id}); err != nil {
@@ -365,7 +445,7 @@ func (inv *inventory) addSession(ctx context.Context, s SessionStore, main Key) 
 	if errors.Is(err, errors.ErrUnsupported) {
 		inv.mainOnly = true
 	} else if err != nil {
-		return err
+		return inv.leaveOut(ctx, main, err) // a session is copied whole or not at all
 	}
 	keys := make([]Key, 0, len(subpaths)+1)
 	for _, sub := range subpaths {

@@ -92,7 +92,7 @@ func unionOfKeys(ctx context.Context, a, b SessionStore, scope Key) ([]Key, bool
 	var keys []Key
 	mainOnly := false
 	for _, s := range []SessionStore{a, b} {
-		inv, err := listScope(ctx, s, scope)
+		inv, err := listScope(ctx, s, scope, func(_ context.Context, _ Key, err error) error { return err })
 		if err != nil {
 			return nil, false, err
 		}

@@ -16,7 +16,15 @@ func (s *Store) Delete(ctx context.Context, key sessionstore.Key) error {
 	if err := key.Validate(); err != nil {
 		return fail("delete", key, err)
 	}
-	return fail("delete", key, s.alone(ctx, key, func() error { return s.remove(key) }))
+	removed := false
+	err := s.alone(ctx, key, func() error {
+		removed = true
+		return s.remove(key)
+	})
+	if err == nil && !removed && key.Subpath == "" {
+		err = s.dropSummary(key) // somebody else has deleted the whole project
+	}
+	return fail("delete", key, err)
 }
 
 // alone runs f while no append is under way in the project of the key. If there
@@ -98,7 +106,8 @@ func (s *Store) removeEmpty(dir string) bool {
 }
 
 // Purge deletes the sessions whose main transcript was last written before
-// olderThan. See [sessionstore.Purger].
+// olderThan, and the summaries of those that somebody else has deleted. See
+// [sessionstore.Purger].
 func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.PurgeReport, error) {
 	var report sessionstore.PurgeReport
 	if s.opts.ReadOnly {
@@ -108,6 +117,7 @@ func (s *Store) Purge(ctx context.Context, olderThan time.Time) (sessionstore.Pu
 	if err != nil {
 		return report, fail("purge", sessionstore.Key{}, err)
 	}
+	s.dropStrayProjects()
 	var failed failures
 	for _, project := range projects {
 		if failed.first != nil && ctx.Err() != nil {
@@ -125,6 +135,8 @@ func (s *Store) purgeProject(ctx context.Context, project string, olderThan time
 	sessions, err := s.listSessions(ctx, key)
 	if err != nil {
 		failed.add(fail("purge", key, err))
+	} else {
+		s.dropStrays(key, sessions)
 	}
 	for _, session := range sessions {
 		if !isBefore(session.Mtime, olderThan) {

@@ -28,24 +28,33 @@
 // # Summaries
 //
 // Every append keeps the summary of its session in a file that no agent reads,
-// with the size, time and inode of the transcript that it stands for. A list of
+// with the size, times and inode of the transcript that it stands for. A list of
 // summaries opens only those transcripts which don't fit: the agent has written
 // to them, or a crash came between an append and its summary. It folds what was
 // added since, and keeps the result. From the beginning it reads transcripts
-// that shrank or were replaced, those without summary, and now and then one
+// that shrank or were replaced, which their inode tells, when that was made, and
+// the first and last bytes; those without summary, and now and then one
 // where an added entry changes the summary and could be a repeat of an earlier
 // one. So the first list of a directory that only the agent has written to reads
 // all of it; [Store.SessionSummary] reads one transcript, and package session
 // uses it for pages.
 //
-// Transcripts only grow. One whose beginning is changed in place, while its end
-// stays or its size and time do, keeps its old summary.
+// Transcripts only grow. One that is changed in place before it grows, and keeps
+// its first bytes and those before what was added, keeps its old summary. Where
+// the system does not tell when a file was made, so does one that is replaced
+// like that and gets the same inode.
 //
 // A summary that can't be written is made again by whoever needs it next, so it
 // never fails an append. A store that is open for reading keeps summaries in
-// memory, up to 32 MB, as every store does. Summaries go with their sessions;
-// those of transcripts that somebody else has deleted go with the next list.
-// The directory may be deleted at any time.
+// memory, up to 32 MB, as every store does. The
+// directory may be deleted at any time.
+//
+// Summaries hold prompts and titles. They go with their sessions. Those of
+// transcripts that somebody else has deleted, such as the agent that cleans up,
+// go when a store that may write next lists the sessions or summaries of the
+// project. When the project has gone as a whole, they go with a list of
+// projects. Purge and [Store.DropStrays] remove them in all projects. A store
+// that is open for reading removes nothing.
 //
 // # What is promised
 //
@@ -62,8 +71,8 @@
 // What cannot be read is never taken for nothing. A directory without
 // permission or on a bad disk is an error when its contents are listed.
 // ListProjects and ListOrphans list it, since it may hold something.
-// ListSubkeys and Purge go on elsewhere, and return what they have found or
-// deleted together with the error. Names that stand for no key, and links that
+// Lists of sessions, summaries and subkeys, and Purge, go on elsewhere, and return
+// what they have found or deleted together with the error. Names that stand for no key, and links that
 // lead nowhere, back or out of the directory, are passed over in lists and
 // reported to Options.OnSkip. Once the directory of the store itself has been
 // deleted, everything fails.

@@ -103,6 +103,16 @@ func (s *Store) KnownIDs() int {
 	return n
 }
 
+// Birth is when a file of the store was made.
+func Birth(tb testing.TB, s *Store, name string) int64 {
+	f, err := s.root.Open(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	return birthTime(f)
+}
+
 // HoldLock locks a file or directory as another process does.
 func (s *Store) HoldLock(tb testing.TB, name string) (release func()) {
 	f, err := s.root.Open(name)

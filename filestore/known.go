@@ -19,7 +19,8 @@ import (
 // again when they are next appended to.
 const maxKnownIDs = 1 << 20
 
-// endLen is how much of the end of a file is remembered to recognise it.
+// endLen is how much of the end of a file is remembered to recognise it, and of
+// its beginning.
 const endLen = 256
 
 // known is what a store knows of a transcript that it has appended to: the
@@ -30,6 +31,9 @@ type known struct {
 	info os.FileInfo               // which file it was
 	size int64                     // how far it has been read
 	end  []byte                    // the last bytes up to there
+	// begin are the first bytes, and birth is when the file was made.
+	begin []byte
+	birth int64
 }
 
 // tail is the last line of a file when no line feed follows it.
@@ -43,8 +47,8 @@ type tail struct {
 func (k *known) forget() { *k = known{} }
 
 // catchUp reads what others have added since, or the whole file if it is not
-// the one it was. An inode number can be used again, so the last known bytes
-// are compared too. Summary says what the kept summary of the file has taken
+// the one it was. An inode number can be used again, so the first and the last
+// known bytes are compared too, and when it was made. Summary says what the kept summary of the file has taken
 // in; where it is nil, none is needed.
 func (k *known) catchUp(ctx context.Context, f *os.File, info os.FileInfo, summary func() start) (tail, error) {
 	same, err := k.isStart(f, info)
@@ -64,7 +68,7 @@ func (k *known) catchUp(ctx context.Context, f *os.File, info os.FileInfo, summa
 	}
 	last, end, err := k.scan(ctx, f, info.Size(), foldFrom)
 	if err == nil {
-		err = k.readEnd(f, end)
+		err = k.readEnds(f, end)
 	}
 	if err != nil {
 		k.forget()
@@ -82,11 +86,23 @@ func (k *known) isStart(f *os.File, info os.FileInfo) (bool, error) {
 		return false, nil // written to without growing
 	}
 	var buf [endLen]byte
-	end := buf[:len(k.end)]
-	if _, err := f.ReadAt(end, k.size-int64(len(end))); err != nil && err != io.EOF {
+	same := func(want []byte, at int64) (bool, error) {
+		got := buf[:len(want)]
+		if _, err := f.ReadAt(got, at); err != nil && err != io.EOF {
+			return false, err
+		}
+		return string(got) == string(want), nil
+	}
+	if ok, err := same(k.end, k.size-int64(len(k.end))); err != nil || !ok {
 		return false, err
 	}
-	return string(end) == string(k.end), nil
+	if stampOf(info) == stampOf(k.info) {
+		return true, nil // nobody else has written to it
+	}
+	if birthTime(f) != k.birth {
+		return false, nil
+	}
+	return same(k.begin, 0)
 }
 
 // scan adds the uuids up to an offset, and folds what is new from another one
@@ -125,11 +141,30 @@ func (k *known) scan(ctx context.Context, f *os.File, to, foldFrom int64) (last 
 	}
 }
 
-func (k *known) readEnd(f *os.File, size int64) (err error) {
-	if size != k.size || k.end == nil {
-		k.end, err = endOf(f, size, endLen)
+func (k *known) readEnds(f *os.File, size int64) (err error) {
+	if size == k.size && k.end != nil {
+		return nil
 	}
+	if k.info == nil {
+		k.birth = birthTime(f)
+	}
+	if len(k.begin) < endLen {
+		if k.begin, err = beginOf(f, min(size, endLen)); err != nil {
+			return err
+		}
+	}
+	k.end, err = endOf(f, size, endLen)
 	return err
+}
+
+// beginOf reads the first n bytes of a file.
+func beginOf(f *os.File, n int64) ([]byte, error) {
+	begin := make([]byte, max(0, min(n, endLen)))
+	read, err := f.ReadAt(begin, 0)
+	if read == len(begin) {
+		err = nil
+	}
+	return begin, err
 }
 
 // endOf reads the last n bytes of the first size ones.
@@ -162,6 +197,9 @@ func (k *known) grow(f *os.File, size int64, added *addition) bool {
 		}
 	}
 	k.info, k.size = info, info.Size()
+	if n := endLen - len(k.begin); n > 0 && int64(len(k.begin)) == size {
+		k.begin = append(k.begin, added.text[:min(n, len(added.text))]...)
+	}
 	k.end = append([]byte(nil), added.text[max(0, len(added.text)-endLen):]...)
 	return true
 }

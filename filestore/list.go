@@ -19,14 +19,15 @@ const dirBatch = 1024
 
 // ListSessions lists the sessions of a project from the names, sizes and times
 // of its files; it opens none of them. The time is that of the last change of
-// the file. See [sessionstore.SessionLister].
+// the file. If it cannot look at some file, it returns the others together with
+// the error. See [sessionstore.SessionLister].
 func (s *Store) ListSessions(ctx context.Context, projectKey string) ([]sessionstore.SessionInfo, error) {
 	key := sessionstore.Key{ProjectKey: projectKey}
 	list, err := s.listSessions(ctx, key)
-	if err != nil {
-		return nil, fail("list sessions", key, err)
+	if err == nil {
+		s.dropStrays(key, list)
 	}
-	return list, nil
+	return list, fail("list sessions", key, err)
 }
 
 func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessionstore.SessionInfo, error) {
@@ -34,14 +35,15 @@ func (s *Store) listSessions(ctx context.Context, key sessionstore.Key) ([]sessi
 	err := s.eachSession(ctx, key, func(id string, info os.FileInfo) {
 		list = append(list, sessionstore.SessionInfo{SessionID: id, Mtime: info.ModTime().UnixMilli()})
 	})
-	if err != nil {
+	if err != nil && len(list) == 0 {
 		return nil, err
 	}
 	sessionstore.SortSessions(list)
-	return list, nil
+	return list, err
 }
 
-// eachSession calls found with the main transcripts of a project.
+// eachSession calls found with the main transcripts of a project, and goes on
+// where one cannot be looked at.
 func (s *Store) eachSession(ctx context.Context, key sessionstore.Key, found func(id string, info os.FileInfo)) error {
 	if err := s.checkProject(ctx, key); err != nil {
 		return err
@@ -51,14 +53,16 @@ func (s *Store) eachSession(ctx context.Context, key sessionstore.Key, found fun
 		return err
 	}
 	defer d.close()
-	return d.each(ctx, func(name string) error {
+	var failed failures
+	err = d.each(ctx, func(name string) error {
 		id, ok := strings.CutSuffix(name, linesSuffix)
 		if !ok {
 			return nil
 		}
 		info, err := d.fileInfo(name)
 		if err != nil && !isForeign(err) {
-			return err
+			failed.add(err)
+			return nil
 		}
 		if err == nil {
 			key.SessionID, err = decodeName(id, sessionstore.Key{ProjectKey: key.ProjectKey})
@@ -71,6 +75,10 @@ func (s *Store) eachSession(ctx context.Context, key sessionstore.Key, found fun
 		}
 		return nil
 	})
+	if err == nil {
+		err = failed.err()
+	}
+	return err
 }
 
 // checkProject validates the key of an operation on a project or session.
@@ -131,6 +139,9 @@ func (s *Store) ListProjects(ctx context.Context) ([]string, error) {
 	list, err := s.listProjects(ctx)
 	if err != nil {
 		return nil, fail("list projects", sessionstore.Key{}, err)
+	}
+	if !s.opts.ReadOnly {
+		s.dropStrayProjects()
 	}
 	return list, nil
 }

@@ -37,6 +37,14 @@ func fileNumber(info os.FileInfo) uint64 {
 	return 0
 }
 
+// changeTime is the ctime, in ns since 1970.
+func changeTime(info os.FileInfo) int64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return changeTimeOf(stat)
+	}
+	return 0
+}
+
 // isUnlinked reports whether an open directory has been deleted.
 func isUnlinked(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)

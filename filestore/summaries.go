@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -85,15 +84,18 @@ func (s *Store) listSummaries(ctx context.Context, key sessionstore.Key) ([]sess
 		key.SessionID = id
 		rows = append(rows, summaryRow{key: key, info: info})
 	})
-	if err != nil {
-		return nil, err
+	if err != nil && len(rows) == 0 || ctx.Err() != nil {
+		return nil, cmp.Or(err, ctx.Err())
 	}
-	s.readRows(ctx, placeOf(key).project, rows)
+	s.readRows(ctx, placeOf(key).project, rows, err == nil)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	list := make([]sessionstore.SessionSummary, 0, len(rows))
 	var failed failures
+	if err != nil {
+		failed.add(err)
+	}
 	for i := range rows {
 		switch r := &rows[i]; {
 		case r.err != nil:
@@ -112,9 +114,9 @@ func (s *Store) listSummaries(ctx context.Context, key sessionstore.Key) ([]sess
 // into waiting for the disk and the system.
 const maxReaders = 8
 
-// readRows reads the summaries of all rows, and removes those that others have
-// left by deleting a transcript.
-func (s *Store) readRows(ctx context.Context, project string, rows []summaryRow) {
+// readRows reads the summaries of all rows. If the rows are whole, it removes
+// the summaries that others have left by deleting a transcript.
+func (s *Store) readRows(ctx context.Context, project string, rows []summaryRow, whole bool) {
 	// One step to each file instead of one for each element of its path.
 	dir, err := s.root.OpenRoot(summariesDir + "/" + project + "/.")
 	if err != nil {
@@ -132,8 +134,12 @@ func (s *Store) readRows(ctx context.Context, project string, rows []summaryRow)
 		})
 	}
 	wg.Wait()
-	if dir != nil && !s.opts.ReadOnly {
-		dropStrays(dir, rows)
+	if dir != nil && whole && !s.opts.ReadOnly {
+		listed := make(map[string]bool, len(rows))
+		for i := range rows {
+			listed[keyenc.Encode(rows[i].key.SessionID)+summarySuffix] = true
+		}
+		dropUnlisted(dir, listed)
 	}
 }
 
@@ -160,31 +166,6 @@ func (s *Store) readRow(ctx context.Context, dir *os.Root, r *summaryRow) error 
 	r.data = k.data
 	s.summaries.put(r.key, k.stamp, k.data)
 	return nil
-}
-
-// dropStrays removes summaries without session. One that was written after the
-// sessions were listed goes too, and is made again when it is needed.
-func dropStrays(dir *os.Root, rows []summaryRow) {
-	f, err := dir.Open(".")
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	listed := make(map[string]bool, len(rows))
-	for i := range rows {
-		listed[keyenc.Encode(rows[i].key.SessionID)+summarySuffix] = true
-	}
-	for {
-		names, err := f.Readdirnames(dirBatch)
-		for _, name := range names {
-			if !listed[name] && !isTemp(name) {
-				dir.Remove(name)
-			}
-		}
-		if err == io.EOF || err != nil {
-			return
-		}
-	}
 }
 
 // maxCached is how many bytes of summaries a store remembers.

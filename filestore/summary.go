@@ -31,7 +31,7 @@ const (
 
 	// summaryFormat changes with the form of these files and with what the
 	// fold does. Those of another format count as missing.
-	summaryFormat = 1
+	summaryFormat = 2
 )
 
 func summaryName(p place) string { return summariesDir + "/" + p.session + summarySuffix }
@@ -41,17 +41,23 @@ type stamp struct {
 	file  uint64 // which file it is, where the system tells
 	size  int64
 	mtime int64 // in ns since 1970
+	// ctime is when anything about the file was changed, where the system tells.
+	// Nobody can set it, so it tells what takes the place of the file, with its
+	// size and time and the number of its inode.
+	ctime int64
 }
 
 func stampOf(info os.FileInfo) stamp {
-	return stamp{fileNumber(info), info.Size(), info.ModTime().UnixNano()}
+	return stamp{fileNumber(info), info.Size(), info.ModTime().UnixNano(), changeTime(info)}
 }
 
 // kept is a summary as it is kept.
 type kept struct {
 	stamp
 	lines int64  // where the last whole line ends
-	end   end    // what is just before that
+	birth int64  // when the file was made, 0 if nobody can tell
+	begin end    // what is at its beginning
+	end   end    // what is just before the end of the lines
 	state []byte // of the fold up to there
 	data  []byte // the summary of the whole file
 }
@@ -62,7 +68,7 @@ type start struct {
 	state sessionstore.SummaryState
 }
 
-// end stands for the last bytes of a file.
+// end stands for the last bytes of a file, or the first ones.
 type end struct {
 	n   int64
 	sum [8]byte
@@ -76,7 +82,10 @@ func digest(text []byte) end {
 // summary is that of a file which ends with a whole line.
 func (k *known) summary() kept {
 	state, _ := k.sum.MarshalJSON() // never fails
-	return kept{stamp: stampOf(k.info), lines: k.size, end: digest(k.end), state: state, data: state}
+	return kept{
+		stamp: stampOf(k.info), lines: k.size, birth: k.birth, begin: digest(k.begin), end: digest(k.end),
+		state: state, data: state,
+	}
 }
 
 // sealLen is the length of the checksum and the space behind it.
@@ -85,8 +94,8 @@ const sealLen = 8 + 1
 // text is one line of numbers, one for the state, and one for the data where
 // that is not the same. The first number is the checksum of what follows.
 func (k *kept) text() []byte {
-	text := fmt.Appendf(make([]byte, 0, 128+len(k.state)+len(k.data)), "%08x %d %d %d %d %d %d %x\n",
-		0, summaryFormat, k.file, k.size, k.mtime, k.lines, k.end.n, k.end.sum)
+	text := fmt.Appendf(make([]byte, 0, 128+len(k.state)+len(k.data)), "%08x %d %d %d %d %d %d %d %d %x %d %x\n",
+		0, summaryFormat, k.file, k.size, k.mtime, k.ctime, k.lines, k.birth, k.begin.n, k.begin.sum, k.end.n, k.end.sum)
 	text = append(append(text, k.state...), '\n')
 	if !bytes.Equal(k.state, k.data) {
 		text = append(append(text, k.data...), '\n')
@@ -98,7 +107,7 @@ func (k *kept) text() []byte {
 func parseKept(text []byte) (k kept, ok bool) {
 	head, body, _ := bytes.Cut(text, []byte("\n"))
 	fields := bytes.Fields(head)
-	if len(fields) != 8 || len(fields[0]) != sealLen-1 || string(fields[1]) != strconv.Itoa(summaryFormat) {
+	if len(fields) != 12 || len(fields[0]) != sealLen-1 || string(fields[1]) != strconv.Itoa(summaryFormat) {
 		return kept{}, false
 	}
 	sum, err := strconv.ParseUint(string(fields[0]), 16, 32)
@@ -107,16 +116,22 @@ func parseKept(text []byte) (k kept, ok bool) {
 	}
 	// Behind a checksum that is right everything can be read.
 	k.file, _ = strconv.ParseUint(string(fields[2]), 10, 64)
-	for i, to := range []*int64{&k.size, &k.mtime, &k.lines, &k.end.n} {
+	for i, to := range []*int64{&k.size, &k.mtime, &k.ctime, &k.lines, &k.birth} {
 		*to, _ = strconv.ParseInt(string(fields[3+i]), 10, 64)
 	}
-	hex.Decode(k.end.sum[:], fields[7][:min(len(fields[7]), 2*len(k.end.sum))])
+	k.begin, k.end = parseEnd(fields[8:10]), parseEnd(fields[10:12])
 	state, data, _ := bytes.Cut(body, []byte("\n"))
 	k.state, k.data = state, bytes.TrimSuffix(data, []byte("\n"))
 	if len(k.data) == 0 {
 		k.data = k.state
 	}
 	return k, true
+}
+
+func parseEnd(fields [][]byte) (e end) {
+	e.n, _ = strconv.ParseInt(string(fields[0]), 10, 64)
+	hex.Decode(e.sum[:], fields[1][:min(len(fields[1]), 2*len(e.sum))])
+	return e
 }
 
 // readKept reads a kept summary. What can't be read counts as missing.
@@ -141,10 +156,14 @@ func readKept(root *os.Root, name string) (kept, bool) {
 // in if the file has only grown, otherwise at its beginning.
 func (k *kept) startIn(f *os.File, info os.FileInfo) start {
 	now := stampOf(info)
-	if now.file != k.file || now.size < k.size || now.size == k.size && now.mtime != k.mtime {
+	if now.file != k.file || now.size < k.size || now.size == k.size && now != k.stamp || birthTime(f) != k.birth {
 		return start{}
 	}
 	from := start{lines: k.lines}
+	begin, err := beginOf(f, k.begin.n)
+	if err != nil || digest(begin) != k.begin {
+		return start{}
+	}
 	text, err := endOf(f, k.lines, k.end.n)
 	if err != nil || digest(text) != k.end || from.state.UnmarshalJSON(k.state) != nil {
 		return start{}
@@ -163,7 +182,7 @@ func (s *Store) startOf(p place, f *os.File, info os.FileInfo) start {
 
 // foldFile makes the summary of an open file.
 func foldFile(ctx context.Context, f *os.File, info os.FileInfo, from start) (kept, error) {
-	k := kept{stamp: stampOf(info), lines: info.Size()}
+	k := kept{stamp: stampOf(info), lines: info.Size(), birth: birthTime(f)}
 	fold := fold{ctx: ctx, file: f, from: from}
 	whole, exact, err := fold.run(&k)
 	if err == nil && !exact {
@@ -173,11 +192,15 @@ func foldFile(ctx context.Context, f *os.File, info os.FileInfo, from start) (ke
 	if err != nil {
 		return kept{}, err
 	}
+	begin, err := beginOf(f, min(k.lines, endLen))
+	if err != nil {
+		return kept{}, err
+	}
 	text, err := endOf(f, k.lines, endLen)
 	if err != nil {
 		return kept{}, err
 	}
-	k.end = digest(text)
+	k.begin, k.end = digest(begin), digest(text)
 	k.state, _ = fold.state.MarshalJSON() // never fails
 	k.data, _ = whole.MarshalJSON()
 	return k, nil

@@ -82,9 +82,9 @@ func TestSummariesOfAStoreAreReadWithoutTranscripts(t *testing.T) {
 func TestWhatOthersAddIsFoldedFromWhereTheSummaryEnded(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
-	appendAll(t, s, mainKey, title("first"), title(strings.Repeat("x", 1000)), user("a"))
+	appendAll(t, s, mainKey, user(strings.Repeat("y", 300)), title("first"), title(strings.Repeat("x", 1000)), user("a"))
 
-	// The beginning is changed so that it shows who reads it again.
+	// What lies behind the beginning is changed so that it shows who reads it again.
 	file := mainFile(dir)
 	text := strings.Replace(read(t, file), "custom-title", "custom-tag!!", 1)
 	text = strings.Replace(text, `"customTitle":"xxx`, `"customTitle":"yyy`, 1)

@@ -173,7 +173,7 @@ func findRow(ctx context.Context, store sessionstore.SessionStore, key sessionst
 	}
 	for i := range rows {
 		if rows[i].id == key.SessionID {
-			return &rows[i], err
+			return &rows[i], nil
 		}
 	}
 	return nil, err

@@ -50,7 +50,7 @@ func List(ctx context.Context, store sessionstore.SessionStore, projectKey strin
 	}
 	project := sessionstore.Key{ProjectKey: projectKey}
 	rows, err := listRows(ctx, store, projectKey, o.Limit > 0)
-	if err != nil {
+	if err != nil && len(rows) == 0 {
 		return nil, opError("list", project, err)
 	}
 	need := len(rows)
@@ -58,6 +58,9 @@ func List(ctx context.Context, store sessionstore.SessionStore, projectKey strin
 		need = min(need, max(o.Offset, 0)+o.Limit)
 	}
 	l := loader{store: store, project: projectKey, cwd: o.Cwd}
+	if err != nil {
+		l.failed = append(l.failed, err)
+	}
 	list := l.collect(ctx, rows, need)
 	if err := ctx.Err(); err != nil {
 		return nil, opError("list", project, err)
@@ -133,13 +136,18 @@ type summaryReader interface {
 // listRows returns a row for each session whose id is a UUID, newest first, with
 // its summary where the store keeps one that is as new as the session. When only
 // a few rows will be looked at, a store that reads single summaries is not asked
-// for all.
+// for all. If a part of the sessions can't be listed, the rows of the others are
+// returned together with the error.
 func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey string, few bool) ([]row, error) {
 	// Sessions first: a session written in between has a newer summary, which
 	// is fine. The other way round its summary would look stale.
 	infos, listErr := sessionstore.ListSessions(ctx, store, projectKey)
+	var partial error
 	if listErr != nil && !errors.Is(listErr, errors.ErrUnsupported) {
-		return nil, listErr
+		if len(infos) == 0 {
+			return nil, listErr
+		}
+		listErr, partial = nil, listErr
 	}
 	var summaries []sessionstore.SessionSummary
 	var err error
@@ -174,7 +182,7 @@ func listRows(ctx context.Context, store sessionstore.SessionStore, projectKey s
 	slices.SortStableFunc(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(b.mtime, a.mtime), strings.Compare(a.id, b.id))
 	})
-	return rows, nil
+	return rows, partial
 }
 
 // session returns what is shown of the row, if anything.

@@ -38,7 +38,9 @@ type DirSession struct {
 // that lies under several of them is one row. Its time and project key are those
 // of the newest place, which [Locate] has first; the rest comes from there too,
 // unless that has nothing to show, as when the agent has just moved. Sessions of
-// another directory that happens to have the same project key are left out.
+// another directory that happens to have the same project key are left out. When
+// a session or a project can't be read, the list holds the others and the error
+// says which are missing.
 func ListDir(ctx context.Context, store sessionstore.SessionStore, dir string, opts *DirOptions) ([]DirSession, error) {
 	var o DirOptions
 	if opts != nil {
@@ -89,8 +91,11 @@ func (l *dirLister) find(ctx context.Context, keys []string) error {
 	byID := map[string][]dirRow{}
 	for _, key := range keys {
 		rows, err := listRows(ctx, l.store, key, l.few)
-		if err != nil {
+		switch {
+		case err != nil && (ctx.Err() != nil || errors.Is(err, errors.ErrUnsupported)):
 			return err
+		case err != nil:
+			l.failed = append(l.failed, err)
 		}
 		for _, r := range rows {
 			byID[r.id] = append(byID[r.id], dirRow{r, key})

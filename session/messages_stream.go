@@ -74,6 +74,7 @@ type queue struct {
 	limit int
 
 	place   []int32 // by node, none if it is not shown
+	met     []bool  // by place, in this reading: a repeat does not count
 	next    int32   // the place whose turn it is
 	waiting map[int32]sessionstore.Entry
 	size    int // of what waits
@@ -104,7 +105,7 @@ func (q *queue) run(ctx context.Context, yield func(Message) bool) error {
 
 // read reads the transcript once.
 func (q *queue) read(ctx context.Context, yield func(Message) bool) (more bool, err error) {
-	q.waiting, q.size = make(map[int32]sessionstore.Entry), 0
+	q.waiting, q.size, q.met = make(map[int32]sessionstore.Entry), 0, make([]bool, len(q.shown))
 	var f fields
 	if q.r.kept != nil {
 		for _, i := range q.shown[q.next:] {
@@ -141,11 +142,16 @@ func (q *queue) take(e sessionstore.Entry, f *fields, yield func(Message) bool) 
 	if i == none || q.place[i] == none {
 		return true
 	}
-	switch at := q.place[i]; {
+	at := q.place[i]
+	if q.met[at] {
+		return true
+	}
+	q.met[at] = true
+	switch {
 	case at == q.next:
 		q.next++
 		return yield(q.r.message(e, f)) && q.giveWaiting(yield)
-	case at > q.next && q.waiting[at] == nil: // neither given nor a repeat
+	case at > q.next: // not given yet
 		q.waiting[at] = e
 		if q.size += len(e); q.size > q.limit {
 			q.dropLast()

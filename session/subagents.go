@@ -13,7 +13,8 @@ import (
 // come from subpaths whose first segment is "subagents" and whose last one is
 // "agent-" and the id. Other subpaths there, such as journals, are no agents.
 // An unknown session has none. On a store that can't list subpaths the error
-// wraps [errors.ErrUnsupported].
+// wraps [errors.ErrUnsupported]. If a part of them can't be listed, the ids of
+// the others are returned together with the error.
 func Subagents(ctx context.Context, store sessionstore.SessionStore, key sessionstore.Key) ([]string, error) {
 	if err := checkReadable(key); err != nil {
 		return nil, opError("subagents", key, err)
@@ -22,9 +23,6 @@ func Subagents(ctx context.Context, store sessionstore.SessionStore, key session
 		return nil, nil
 	}
 	subpaths, err := sessionstore.ListSubkeys(ctx, store, key.ProjectKey, key.SessionID)
-	if err != nil {
-		return nil, opError("subagents", key, err)
-	}
 	var ids []string
 	for _, sub := range subpaths {
 		if id, ok := agentID(sub); ok {
@@ -32,7 +30,7 @@ func Subagents(ctx context.Context, store sessionstore.SessionStore, key session
 		}
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return slices.Compact(ids), opError("subagents", key, err)
 }
 
 const (
@@ -88,10 +86,10 @@ func findSubagent(ctx context.Context, store sessionstore.SessionStore, key *ses
 		key.Subpath = direct
 		return true, nil
 	}
-	if err != nil {
-		return false, err
-	}
 	slices.Sort(subpaths)
+	if err != nil && !slices.Contains(subpaths, direct) {
+		return false, err // it may be among those that could not be listed
+	}
 	for _, sub := range subpaths {
 		if sub == direct {
 			key.Subpath = sub

@@ -25,6 +25,7 @@ type agentFacts struct {
 	said              string // its last words
 	entries           int
 	bytes             int64
+	unread            bool // it can't be read
 }
 
 // readAgent reads a subagent's transcript. It holds one entry at a time.
@@ -79,10 +80,14 @@ func listSubpaths(ctx context.Context, h *handle, key sessionstore.Key) ([]strin
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}
+	if err != nil {
+		err = h.passOver(ctx, err)
+	}
 	return subpaths, err
 }
 
-// readAgents reads what the subagents of a session say about themselves.
+// readAgents reads what the subagents of a session say about themselves. Of one
+// that can't be read only the id is known.
 func readAgents(ctx context.Context, h *handle, key sessionstore.Key, subpaths []string) ([]agentFacts, error) {
 	var list []agentFacts
 	for _, sub := range subpaths {
@@ -92,7 +97,11 @@ func readAgents(ctx context.Context, h *handle, key sessionstore.Key, subpaths [
 		key.Subpath = sub
 		f, err := readAgent(ctx, h, key)
 		if err != nil {
-			return nil, err
+			if err := h.passOver(ctx, err); err != nil {
+				return nil, err
+			}
+			id, _ := agentOf(sub)
+			f = agentFacts{id: id, subpath: sub, unread: true}
 		}
 		list = append(list, f)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,9 @@ type app struct {
 	noColor  bool
 
 	skips skipLog
+
+	partial bool            // something could not be read, and was reported
+	told    map[string]bool // what was reported
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
@@ -100,11 +104,17 @@ func (a *app) warn(format string, args ...any) {
 	fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
 }
 
-// printJSON writes one object as one line.
+// printJSON writes one object as one line. What could control a terminal or hide
+// text is escaped; to a program it is the same.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.stdout.WriteString(escapeJSON(b.String()))
+	return err
 }
 
 // usageError is a call that cannot mean anything: exit code 2.
@@ -138,6 +148,8 @@ func (a *app) finish(ctx context.Context, err error) int {
 	a.skips.report(a)
 	var code exitCode
 	switch {
+	case err == nil && a.partial:
+		return exitFailure
 	case err == nil:
 		return exitOK
 	case errors.Is(err, syscall.EPIPE):

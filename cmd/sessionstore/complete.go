@@ -28,6 +28,7 @@ func (a *app) forCompletion(cmd *cobra.Command, args []string, use func(context.
 		return
 	}
 	defer h.closeInto(&err)
+	h.app = nil // what can't be read is passed over in silence
 	use(ctx, h)
 }
 

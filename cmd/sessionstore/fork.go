@@ -60,7 +60,7 @@ func (a *app) fork(ctx context.Context, arg string, opts forkOptions) (err error
 	}
 	id, err := session.Fork(ctx, h.store, key, &session.ForkOptions{UpTo: opts.upTo, Title: opts.title})
 	if err != nil {
-		return cmp.Or(unknownMessage(ctx, h, key, opts.upTo), err)
+		return cmp.Or(unknownMessage(ctx, h, key, opts.upTo), noEntries(h, key, err))
 	}
 	if a.json {
 		err = a.printJSON(forkJSON{id, key.ProjectKey, key.SessionID})

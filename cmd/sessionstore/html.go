@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"iter"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/sessionstore/sessionstore"
@@ -123,9 +124,13 @@ func (p *page) agentSection(f agentFacts) *section {
 	if label == "" {
 		label = f.id
 	}
+	count := plural(f.entries, "entry")
+	if f.unread {
+		count = ""
+	}
 	return &section{
 		page: p, key: key, facts: f,
-		Label: cut(oneLineOf(label), maxTextWidth), Count: plural(f.entries, "entry"),
+		Label: cut(oneLineOf(label), maxTextWidth), Count: count,
 	}
 }
 
@@ -139,9 +144,43 @@ func (p *page) write(w *bufio.Writer) error {
 	return w.Flush()
 }
 
-// writeFile writes a file that only its owner can read, as stores do.
-func (p *page) writeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// writeFile writes a file that only its owner can read, as stores do. What is in
+// its place stays there until the new one is whole.
+func (p *page) writeFile(path string) (err error) {
+	mode := os.FileMode(0o600)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return p.writeInto(path) // a pipe or a terminal
+		}
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	err = p.write(bufio.NewWriterSize(f, 64<<10))
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("%s was not written: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func (p *page) writeInto(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -182,12 +221,29 @@ func (p *page) Others() iter.Seq[*section] {
 // HasOthers is asked when the main transcript has been written.
 func (p *page) HasOthers() bool { return len(p.placed) < len(p.agents) }
 
-// Blocks yields what is shown of a transcript. An error is kept in the page and
-// ends everything.
+var unreadMark = block{Kind: "mark", Mark: "this transcript cannot be read", Broken: true}
+
+// fail marks where a subagent can't be read. Any other error is kept in the page
+// and ends everything.
+func (s *section) fail(err error, yield func(block) bool) {
+	p := s.page
+	if s != p.Main {
+		err = p.h.passOver(p.ctx, err)
+	}
+	if p.err = err; err == nil {
+		yield(unreadMark)
+	}
+}
+
+// Blocks yields what is shown of a transcript.
 func (s *section) Blocks() iter.Seq[block] {
 	return func(yield func(block) bool) {
 		p := s.page
 		if p.err != nil {
+			return
+		}
+		if s.facts.unread { // which has been reported
+			yield(unreadMark)
 			return
 		}
 		if s.opened == nil {
@@ -195,7 +251,8 @@ func (s *section) Blocks() iter.Seq[block] {
 		}
 		t := *s.opened
 		s.opened = nil // a transcript on the page needs no memory any more
-		if p.err = s.err; p.err != nil {
+		if s.err != nil {
+			s.fail(s.err, yield)
 			return
 		}
 		if len(t.gaps) > 0 {
@@ -204,7 +261,7 @@ func (s *section) Blocks() iter.Seq[block] {
 		b := blocks{page: p, stored: t.stored, anchors: s == p.Main}
 		for it, err := range p.prepared(t) {
 			if err != nil {
-				p.err = err
+				s.fail(err, yield)
 				return
 			}
 			if !yield(b.of(it)) || p.err != nil {

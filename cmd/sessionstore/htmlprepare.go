@@ -39,12 +39,14 @@ func (p *page) prepared(t transcript) iter.Seq2[prepared, error] {
 		defer wg.Wait()
 		defer cancel()
 		ready := make(chan *bunch, bunches)
+		cut := false // not all was sent; to be read when ready is closed
 		wg.Go(func() {
 			defer close(ready)
 			readBunches(t, func(b *bunch) bool {
 				select {
 				case ready <- b:
 				case <-ctx.Done():
+					cut = true
 					return false
 				}
 				wg.Go(b.prepare)
@@ -58,6 +60,9 @@ func (p *page) prepared(t transcript) iter.Seq2[prepared, error] {
 					return
 				}
 			}
+		}
+		if cut { // a page that ends early must not look like a whole one
+			yield(prepared{}, context.Cause(ctx))
 		}
 	}
 }

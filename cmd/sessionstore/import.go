@@ -24,7 +24,8 @@ func newImport(a *app) *cobra.Command {
 		Short: "Bring sessions into a store, by default the agent's own",
 		Long: `Copy sessions from a directory that an agent writes, or from any store, into a
 store. Without DIR or URL the source is the agent's own directory. The first
-argument is the source if it is a URL or an existing directory; behind --from
+argument is the source if it is a URL or an existing directory and no project
+key that begins with a dash; behind --from
 arguments name only what to import, and a directory then stands for the
 project of the sessions that ran in it.
 
@@ -70,7 +71,7 @@ func isSource(arg string) bool {
 		return true
 	}
 	dir, err := expandHome(arg)
-	return err == nil && (looksLikePath(dir) || isDir(dir))
+	return err == nil && !looksLikeKey(arg) && (looksLikePath(dir) || isDir(dir))
 }
 
 func (a *app) importSessions(ctx context.Context, args []string, opts importOptions) (err error) {
@@ -115,7 +116,7 @@ func importScope(ctx context.Context, src *handle, what string) (sessionstore.Ke
 	if what == "" {
 		return sessionstore.Key{}, nil
 	}
-	project, err := projectArg(what)
+	project, err := projectIn(ctx, src, what)
 	if err != nil {
 		return sessionstore.Key{}, err
 	}

@@ -119,7 +119,9 @@ func readFacts(ctx context.Context, h *handle, key sessionstore.Key) (facts, err
 func (f *facts) findTime(ctx context.Context, h *handle) error {
 	sessions, err := sessionstore.ListSessions(ctx, h.store, f.key.ProjectKey)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
+		if err := h.passOver(ctx, err); err != nil {
+			return err
+		}
 	}
 	for _, s := range sessions {
 		if s.SessionID == f.key.SessionID {

@@ -34,11 +34,14 @@ func (r row) json() rowJSON {
 }
 
 // listSessions lists the sessions of some projects, newest first. It reads no
-// transcript.
+// transcript. Of several projects, one that can't be listed is passed over.
 func listSessions(ctx context.Context, h *handle, projects []string) ([]row, error) {
 	var rows []row
 	for _, p := range projects {
 		sessions, err := sessionstore.ListSessions(ctx, h.store, p)
+		if err != nil && (len(projects) > 1 || len(sessions) > 0) {
+			err = h.passOver(ctx, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -58,5 +61,9 @@ func listAllSessions(ctx context.Context, h *handle) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listSessions(ctx, h, projects)
+	rows, err := listSessions(ctx, h, projects)
+	if err != nil && len(projects) == 1 { // the only one there is
+		err = h.passOver(ctx, err)
+	}
+	return rows, err
 }

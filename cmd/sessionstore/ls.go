@@ -154,12 +154,12 @@ func (o lsOptions) projects(args []string) ([]string, error) {
 func (a *app) rowsFor(ctx context.Context, h *handle, all bool, args []string) ([]row, error) {
 	if all {
 		rows, err := listAllSessions(ctx, h)
-		if err == nil && len(rows) == 0 {
+		if err == nil && len(rows) == 0 && !h.unread {
 			a.note("no sessions in %s", h.name)
 		}
 		return rows, err
 	}
-	project, err := lsProject(args)
+	project, err := lsProject(ctx, h, args)
 	if err != nil {
 		return nil, err
 	}
@@ -170,9 +170,9 @@ func (a *app) rowsFor(ctx context.Context, h *handle, all bool, args []string) (
 	return rows, err
 }
 
-func lsProject(args []string) (string, error) {
+func lsProject(ctx context.Context, h *handle, args []string) (string, error) {
 	if len(args) == 1 {
-		return projectArg(args[0])
+		return projectIn(ctx, h, args[0])
 	}
 	dir, err := os.Getwd()
 	if err != nil {

@@ -45,19 +45,27 @@ func (a *app) projects(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	projects := make([]projectJSON, len(keys))
-	for i, key := range keys {
+	var projects []projectJSON
+	for _, key := range keys {
 		sessions, err := sessionstore.ListSessions(ctx, h.store, key)
+		failed := err != nil
+		if failed {
+			err = h.passOver(ctx, err)
+		}
 		if err != nil {
 			return err
 		}
-		projects[i] = projectJSON{ProjectKey: key, Sessions: len(sessions)}
-		if len(sessions) > 0 {
-			projects[i].NewestMtime = sessions[0].Mtime
-			projects[i].NewestTime = jsonTime(sessions[0].Mtime)
+		if failed && len(sessions) == 0 {
+			continue
 		}
+		p := projectJSON{ProjectKey: key, Sessions: len(sessions)}
+		if len(sessions) > 0 {
+			p.NewestMtime = sessions[0].Mtime
+			p.NewestTime = jsonTime(sessions[0].Mtime)
+		}
+		projects = append(projects, p)
 	}
-	if len(projects) == 0 {
+	if len(keys) == 0 {
 		a.note("no projects in %s", h.name)
 		return nil
 	}
@@ -79,7 +87,7 @@ func (a *app) printProjects(projects []projectJSON) error {
 		}
 		rows = append(rows, []string{strconv.Itoa(p.Sessions), newest, old, name(p.ProjectKey)})
 	}
-	if !a.json {
+	if !a.json && len(rows) > 0 {
 		a.table([]string{"SESSIONS", "NEWEST", "AGE", "PROJECT"}, rows)
 	}
 	return nil

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,24 +18,76 @@ var redisClients = map[string]func(storeURL string) (redis.UniversalClient, erro
 	"": func(storeURL string) (redis.UniversalClient, error) {
 		o, err := redis.ParseURL(storeURL)
 		if err != nil {
-			return nil, err
+			return nil, withoutSecrets(storeURL, err)
 		}
 		return redis.NewClient(o), nil
 	},
 	"-cluster": func(storeURL string) (redis.UniversalClient, error) {
 		o, err := redis.ParseClusterURL(storeURL)
 		if err != nil {
-			return nil, err
+			return nil, withoutSecrets(storeURL, err)
 		}
 		return redis.NewClusterClient(o), nil
 	},
 	"-sentinel": func(storeURL string) (redis.UniversalClient, error) {
-		o, err := redis.ParseFailoverURL(storeURL)
+		o, err := failoverOptions(storeURL)
 		if err != nil {
-			return nil, err
+			return nil, withoutSecrets(storeURL, err)
 		}
 		return redis.NewFailoverClient(o), nil
 	},
+}
+
+// failoverOptions reads the URL of a server behind Sentinel. As with the other
+// kinds, the name and the password before the host are those of Redis itself;
+// go-redis takes them for those of the sentinels, which have options here.
+func failoverOptions(storeURL string) (*redis.FailoverOptions, error) {
+	u, err := url.Parse(storeURL)
+	if err != nil {
+		return nil, err
+	}
+	query, user := u.Query(), u.User
+	sentinel := url.UserPassword(query.Get("sentinel_username"), query.Get("sentinel_password"))
+	if user != nil && (query.Has("username") || query.Has("password")) {
+		return nil, errors.New("the name or password is there twice, before the host and as an option")
+	}
+	query.Del("sentinel_username")
+	query.Del("sentinel_password")
+	u.User, u.RawQuery = nil, query.Encode()
+	o, err := redis.ParseFailoverURL(u.String())
+	if err != nil {
+		return nil, err
+	}
+	o.SentinelUsername = sentinel.Username()
+	o.SentinelPassword, _ = sentinel.Password()
+	if user != nil {
+		o.Username = user.Username()
+		o.Password, _ = user.Password()
+	}
+	switch {
+	case o.MasterName == "":
+		return nil, errors.New("which master? add master_name=NAME to the URL")
+	case o.RouteByLatency || o.RouteRandomly || o.ReplicaOnly:
+		return nil, errors.New("a store must not read from replicas")
+	}
+	return o, nil
+}
+
+// withoutSecrets replaces an error whose text could hold a piece of a password
+// that was written without the escapes that a URL needs.
+func withoutSecrets(storeURL string, err error) error {
+	text := err.Error()
+	u, parseErr := url.Parse(storeURL)
+	switch {
+	case parseErr != nil || strings.Contains(text, "@"):
+		return errors.New("not a URL that can be read; in a name or password write special characters as %XX")
+	case !strings.Contains(text, "unexpected option"):
+	case u.Query().Has("master_name"):
+		return errors.New("there is an unknown option; the password could also hold a & that must be written as %26")
+	case u.Query().Has("username") || u.Query().Has("password"):
+		return errors.New("the name and password stand before the host: redis://NAME:PASSWORD@HOST:PORT")
+	}
+	return err
 }
 
 // redisScheme is the line of a kind of Redis in the table of schemes: plain is

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,5 +73,14 @@ func (a *app) change(ctx context.Context, arg, project string, do func(context.C
 	if err != nil {
 		return err
 	}
-	return do(ctx, h, key)
+	return noEntries(h, key, do(ctx, h, key))
+}
+
+// noEntries tells a session that is there and has nothing to change from one
+// that is not there.
+func noEntries(h *handle, key sessionstore.Key, err error) error {
+	if errors.Is(err, sessionstore.ErrNotFound) && !errors.As(err, new(*notFoundError)) {
+		return fmt.Errorf("session %v is in %s, but its main transcript has no entry that can be read", key, h.name)
+	}
+	return err
 }

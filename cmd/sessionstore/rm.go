@@ -142,11 +142,11 @@ func (a *app) planByScope(ctx context.Context, h *handle, opts rmOptions) (plan 
 		rows, err = listAllSessions(ctx, h)
 	} else {
 		var project string
-		if project, err = projectArg(opts.project); err == nil {
+		if project, err = projectIn(ctx, h, opts.project); err == nil {
 			rows, err = listSessions(ctx, h, []string{project})
 		}
 	}
-	if err == nil && opts.all && len(rows) == 0 {
+	if err == nil && opts.all && len(rows) == 0 && !h.unread {
 		err = notFoundf("no sessions of project %s in %s; \"sessionstore projects%s\" lists those that have any", opts.project, h.name, h.flag)
 	}
 	if err != nil {

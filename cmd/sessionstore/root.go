@@ -23,9 +23,11 @@ A store is named by a URL:
                            schema=NAME and table_prefix=NAME; see "migrate"
   s3://BUCKET/PREFIX       S3 and its like; also region=NAME, endpoint=URL and
                            path_style=true
-  redis://HOST:PORT        one Redis server; also prefix=TEXT and ttl=30d
+  redis://HOST:PORT        one Redis server; also prefix=TEXT and ttl=30d; a name
+                           and password as NAME:PASSWORD@HOST:PORT
   redis-cluster://…        a cluster; other nodes as addr=HOST:PORT
-  redis-sentinel://…       sentinels, with master_name=NAME
+  redis-sentinel://…       sentinels, with master_name=NAME; also
+                           sentinel_username=NAME and sentinel_password=TEXT
   rediss://…, rediss-cluster://…, rediss-sentinel://…
                            the same three with TLS
 
@@ -78,6 +80,9 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if bad := (*strconv.NumError)(nil); errors.As(err, &bad) {
 			err = fmt.Errorf("%q is not a number", bad.Num)
+		}
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && strings.Contains(unknown.GetSpecifiedName(), "-") {
+			return usagef("%v; see %s --help, or write -- before a project key that begins with two dashes", err, cmd.CommandPath())
 		}
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
@@ -156,11 +161,18 @@ func maskDashArgs(args []string) []string {
 		if arg == "--" {
 			break
 		}
-		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' && !isShortFlags(arg[1:]) {
+		if len(arg) > 2 && arg[0] == '-' && (arg[1] != '-' && !isShortFlags(arg[1:]) || isDashedKey(arg)) {
 			masked[i] = dashMask + arg
 		}
 	}
 	return masked
+}
+
+// isDashedKey recognises --srv-app/ID, as messages write the session of a project
+// whose key begins with two dashes. No flag has a slash in its name.
+func isDashedKey(arg string) bool {
+	flag, _, _ := strings.Cut(arg, "=")
+	return strings.HasPrefix(arg, "--") && strings.Contains(flag, "/")
 }
 
 // isShortFlags recognises -qy, -s=URL, -sfile:DIR and -n5.

@@ -49,7 +49,7 @@ func noRegion(given string) error {
 func s3Options(u *url.URL) (load []func(*config.LoadOptions) error, options []func(*s3.Options), err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, nil, usagef("%s: %v", u.Redacted(), err)
+		return nil, nil, usagef("%s: %v", redact(u.String()), err)
 	}
 	for name, v := range query {
 		value := v[0]
@@ -58,17 +58,17 @@ func s3Options(u *url.URL) (load []func(*config.LoadOptions) error, options []fu
 			load = append(load, config.WithRegion(value))
 		case "endpoint":
 			if e, err := url.Parse(value); err != nil || e.Host == "" {
-				return nil, nil, usagef("%s: endpoint=%s: write a URL such as http://localhost:9000", u.Redacted(), value)
+				return nil, nil, usagef("%s: endpoint=%s: write a URL such as http://localhost:9000", redact(u.String()), value)
 			}
 			options = append(options, func(o *s3.Options) { o.BaseEndpoint = &value })
 		case "path_style":
 			on, err := strconv.ParseBool(value)
 			if err != nil {
-				return nil, nil, usagef("%s: path_style=%s: write true or false", u.Redacted(), value)
+				return nil, nil, usagef("%s: path_style=%s: write true or false", redact(u.String()), value)
 			}
 			options = append(options, func(o *s3.Options) { o.UsePathStyle = on })
 		default:
-			return nil, nil, usagef("%s: unknown option %q; known are endpoint, region and path_style", u.Redacted(), name)
+			return nil, nil, usagef("%s: unknown option %q; known are endpoint, region and path_style", redact(u.String()), name)
 		}
 	}
 	return load, options, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -92,16 +93,26 @@ func findSession(ctx context.Context, h *handle, arg, project string) (sessionst
 		return want, err
 	}
 	if len(exact) == 0 && (len(similar) == 0 || want.ProjectKey != "") {
-		exact = onlySubpaths(ctx, h, want, projects)
+		if exact, err = onlySubpaths(ctx, h, want, projects); err != nil {
+			return want, err
+		}
 	}
-	return pick(h, arg, want.SessionID, exact, similar)
+	key, err := pick(h, arg, want.SessionID, exact, similar)
+	if h.unread && errors.Is(err, sessionstore.ErrNotFound) {
+		return key, fmt.Errorf("no session %s in what can be read of %s", arg, h.name)
+	}
+	return key, err
 }
 
 // matching looks in the lists for sessions that have the wanted id, or one that
-// begins with it.
+// begins with it. A command that only reads goes on where a project can't be
+// listed; one that changes something must know that it has the right session.
 func matching(ctx context.Context, h *handle, want sessionstore.Key, projects []string) (exact, similar []sessionstore.Key, err error) {
 	for _, p := range projects {
 		sessions, err := sessionstore.ListSessions(ctx, h.store, p)
+		if err != nil && h.mode == reading {
+			err = h.passOver(ctx, err)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,14 +130,23 @@ func matching(ctx context.Context, h *handle, want sessionstore.Key, projects []
 
 // onlySubpaths finds sessions with the wanted id that have no main transcript.
 // They are in no list of sessions. A store may not be able to tell.
-func onlySubpaths(ctx context.Context, h *handle, want sessionstore.Key, projects []string) (found []sessionstore.Key) {
+func onlySubpaths(ctx context.Context, h *handle, want sessionstore.Key, projects []string) (found []sessionstore.Key, err error) {
 	for _, p := range projects {
 		subpaths, err := sessionstore.ListSubkeys(ctx, h.store, p, want.SessionID)
-		if err == nil && len(subpaths) > 0 {
+		switch {
+		case errors.Is(err, errors.ErrUnsupported), errors.Is(err, sessionstore.ErrInvalidKey):
+			err = nil // it is none
+		case err != nil && h.mode == reading:
+			err = h.passOver(ctx, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(subpaths) > 0 {
 			found = append(found, sessionstore.Key{ProjectKey: p, SessionID: want.SessionID, Subpath: want.Subpath})
 		}
 	}
-	return found
+	return found, nil
 }
 
 func pick(h *handle, arg, id string, exact, similar []sessionstore.Key) (sessionstore.Key, error) {
@@ -164,7 +184,10 @@ func findSubpath(ctx context.Context, h *handle, session sessionstore.Key, arg s
 	if errors.Is(err, errors.ErrUnsupported) {
 		return key, key.Validate() // it can't be looked up, so it is taken as it is
 	}
-	if err != nil || slices.Contains(subpaths, arg) {
+	if slices.Contains(subpaths, arg) {
+		return key, nil
+	}
+	if err != nil {
 		return key, err
 	}
 	var similar []string
@@ -184,6 +207,23 @@ func findSubpath(ctx context.Context, h *handle, session sessionstore.Key, arg s
 	return key, usagef("%s is ambiguous: %s", arg, strings.Join(similar, ", "))
 }
 
+// projectIn is projectArg for a store: a project of it goes before a directory
+// that has the same name here. ./NAME is the directory.
+func projectIn(ctx context.Context, h *handle, arg string) (string, error) {
+	if !strings.ContainsAny(arg, `/\"~`) && isDir(arg) {
+		if projects, err := sessionstore.ListProjects(ctx, h.store); err == nil && slices.Contains(projects, arg) {
+			return arg, nil
+		}
+	}
+	return projectArg(arg)
+}
+
+// looksLikeKey recognises the keys of agents, which are made of absolute paths.
+// In the directory where an agent keeps its sessions they are directories too.
+func looksLikeKey(s string) bool {
+	return strings.HasPrefix(s, "-") && !strings.ContainsAny(s, `/\`)
+}
+
 // projectArg turns an argument into a project key. A directory stands for the
 // sessions that ran in it.
 func projectArg(arg string) (string, error) {
@@ -193,6 +233,9 @@ func projectArg(arg string) (string, error) {
 			err = usagef("%s: text behind the quoted part", arg)
 		}
 		return part, err
+	}
+	if looksLikeKey(arg) {
+		return arg, nil
 	}
 	dir, err := expandHome(arg)
 	if err != nil {
@@ -224,7 +267,7 @@ func (f scopeFlags) scope(ctx context.Context, h *handle) (sessionstore.Key, err
 	project := ""
 	if f.project != "" {
 		var err error
-		if project, err = projectArg(f.project); err != nil {
+		if project, err = projectIn(ctx, h, f.project); err != nil {
 			return sessionstore.Key{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -124,7 +125,7 @@ func (a *app) show(ctx context.Context, arg string, opts showOptions) (err error
 func (a *app) findTranscript(ctx context.Context, h *handle, arg, project, subpath string) (sessionstore.Key, error) {
 	var err error
 	if project != "" {
-		if project, err = projectArg(project); err != nil {
+		if project, err = projectIn(ctx, h, project); err != nil {
 			return sessionstore.Key{}, err
 		}
 	}
@@ -145,7 +146,11 @@ func (a *app) findTranscript(ctx context.Context, h *handle, arg, project, subpa
 
 func (a *app) showRaw(ctx context.Context, h *handle, keys []sessionstore.Key) error {
 	for _, key := range keys {
-		if err := a.writeLines(ctx, h, key); err != nil {
+		err := a.writeLines(ctx, h, key)
+		if err != nil && key.Subpath != "" && len(keys) > 1 {
+			err = h.passOver(ctx, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -170,23 +175,19 @@ func (a *app) writeLines(ctx context.Context, h *handle, key sessionstore.Key) e
 
 func (a *app) showReadable(ctx context.Context, h *handle, keys []sessionstore.Key, subpaths []string, opts showOptions) error {
 	var withGaps []transcript // reported when the pager is gone
+	var unread []error        // of subagents beside others; the same
 	err := a.paged(ctx, opts.noPager, func(ctx context.Context) error {
 		v := newView(a.stdout, a.style(), min(a.out.width, maxTextWidth), opts.full)
 		for _, key := range keys {
-			t, err := openTranscript(ctx, h, key, opts.conversationOptions)
+			t, err := a.showOne(ctx, h, v, key, len(keys) > 1, opts)
+			if err != nil && v.err == nil && key.Subpath != "" && len(keys) > 1 && h.isLocal(ctx, err) {
+				unread, err = append(unread, err), nil
+			}
 			if err != nil {
 				return err
 			}
 			if len(t.gaps) > 0 {
 				withGaps = append(withGaps, transcript{key: key, gaps: t.gaps})
-			}
-			if len(keys) > 1 || key.Subpath != "" {
-				if err := a.showTitle(ctx, h, v, key); err != nil {
-					return err
-				}
-			}
-			if err := a.showTranscript(v, t); err != nil {
-				return err
 			}
 		}
 		if len(keys) == 1 && len(subpaths) > 0 {
@@ -197,7 +198,22 @@ func (a *app) showReadable(ctx context.Context, h *handle, keys []sessionstore.K
 	for _, t := range withGaps {
 		a.reportGaps(t)
 	}
+	for _, e := range unread {
+		err = cmp.Or(err, h.passOver(ctx, e))
+	}
 	return err
+}
+
+// showOne prints one transcript, with a title if there are others.
+func (a *app) showOne(ctx context.Context, h *handle, v *view, key sessionstore.Key, others bool, opts showOptions) (transcript, error) {
+	t, err := openTranscript(ctx, h, key, opts.conversationOptions)
+	if err == nil && (others || key.Subpath != "") {
+		err = a.showTitle(ctx, h, v, key)
+	}
+	if err == nil {
+		err = a.showTranscript(v, t)
+	}
+	return t, err
 }
 
 // showTitle begins one of several transcripts. A subagent's says what it is.

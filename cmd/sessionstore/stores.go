@@ -54,6 +54,10 @@ type handle struct {
 	dir   string // of a directory store
 	flag  string // the flag that names it to another command, if one is needed
 	close func() error
+
+	mode   mode
+	app    *app // told of what is passed over
+	unread bool // something was passed over
 }
 
 // closeInto closes the store and keeps its error unless there is one already.
@@ -88,6 +92,9 @@ func (a *app) openStore(ctx context.Context, mode mode) (*handle, error) {
 		return nil, err
 	}
 	h, err := openFile(ctx, a, dir, reading)
+	if h != nil {
+		h.app = a
+	}
 	if errors.Is(err, sessionstore.ErrNotFound) {
 		err = notFoundf("no directory %s, where the agent keeps its sessions; name a store with --store or SESSIONSTORE_URL", dir)
 	}
@@ -116,7 +123,7 @@ func (a *app) open(ctx context.Context, storeURL string, mode mode) (*handle, er
 	for i, s := range schemes {
 		if s.name == name {
 			h, err := s.open(ctx, a, rest, mode)
-			return h.named(), err
+			return h.named(a, mode), err
 		}
 		forms[i] = s.form
 	}
@@ -130,19 +137,31 @@ func (a *app) openPath(ctx context.Context, path string, mode mode) (*handle, er
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if mode == writing {
-			return nil, notFoundf("no directory %s; write file:%s to create it", dir, path)
+			return nil, notFoundf("no directory %s; write file:%s to create it", notURL(dir), notURL(path))
 		}
 		return nil, noStore(dir)
 	}
 	h, err := openDir(ctx, a, dir, mode, filestore.Options{})
-	return h.named(), err
+	return h.named(a, mode), err
 }
 
-func noStore(dir string) error { return notFoundf("no such store: there is no directory %s", dir) }
+// notURL keeps the password out of a path that was to be a URL.
+func notURL(path string) string {
+	from, to := strings.Index(path, "//"), strings.LastIndexByte(path, '@')
+	if from < 0 || to < from {
+		return path
+	}
+	return path[:from] + "//xxxxx" + path[to:]
+}
 
-// named adds the flag that names the store.
-func (h *handle) named() *handle {
+func noStore(dir string) error {
+	return notFoundf("no such store: there is no directory %s", notURL(dir))
+}
+
+// named adds the flag that names the store, and what else a handle has.
+func (h *handle) named(a *app, mode mode) *handle {
 	if h != nil {
+		h.app, h.mode = a, mode
 		h.flag = " -s " + quoteShell(h.name)
 	}
 	return h
@@ -181,14 +200,53 @@ func cutScheme(s string) (name, rest string, ok bool) {
 	return strings.ToLower(name), rest, true
 }
 
-// redact keeps a password out of an error message.
+// shown are the options of a URL whose values may be in a message.
+var shown = map[string]bool{
+	"addr": true, "db": true, "dbname": true, "endpoint": true, "fsync": true, "host": true, "master_name": true,
+	"path_style": true, "port": true, "prefix": true, "readonly": true, "region": true, "schema": true,
+	"sslmode": true, "table_prefix": true, "ttl": true,
+}
+
+// redact keeps secrets out of a message. Of a URL that is not written as it
+// should be nobody knows where they are, so nothing of it is shown.
 func redact(storeURL string) string {
+	name, _, _ := cutScheme(storeURL)
 	u, err := url.Parse(storeURL)
 	if err != nil {
-		name, _, _ := cutScheme(storeURL)
 		return name + ":…"
 	}
+	redis := strings.HasPrefix(name, "redis")
+	switch {
+	case name == "file" || name == "s3" || name == "mem":
+	case u.Opaque != "" || strings.Contains(u.Path+u.Fragment, "@") || redis && u.Host == "":
+		return name + ":…"
+	}
+	if redis && u.User != nil {
+		u.User = url.User("xxxxx") // one without a name is often a password
+	}
+	if strings.Contains(u.RawQuery, "@") {
+		return name + ":…"
+	}
+	u.RawQuery = redactQuery(u.RawQuery)
 	return u.Redacted()
+}
+
+// redactQuery leaves the names of options, and the values of those that are no
+// secret. Behind a secret, what looks like an option may be a piece of it.
+func redactQuery(query string) string {
+	pairs := strings.Split(query, "&")
+	secret := false
+	for i, pair := range pairs {
+		option, _, ok := strings.Cut(pair, "=")
+		switch {
+		case pair == "" || ok && shown[option]:
+		case ok && !secret:
+			pairs[i], secret = option+"=xxxxx", true
+		default:
+			pairs[i] = "xxxxx"
+		}
+	}
+	return strings.Join(pairs, "&")
 }
 
 func openMem(_ context.Context, _ *app, rest string, _ mode) (*handle, error) {

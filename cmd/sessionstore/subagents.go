@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,16 +44,19 @@ func (a *app) subagents(ctx context.Context, arg, project string) (err error) {
 	}
 	subpaths, err := sessionstore.ListSubkeys(ctx, h.store, key.ProjectKey, key.SessionID)
 	if err != nil {
+		err = h.passOver(ctx, err)
+	}
+	if err != nil {
 		return err
 	}
 	agents, err := readAgents(ctx, h, key, subpaths)
 	if err != nil {
 		return err
 	}
-	if len(agents) == 0 && !a.json {
+	if len(agents) == 0 && !a.json && !h.unread {
 		a.note("session %v has no subagents", key)
 	}
-	return a.printAgents(agents)
+	return a.printAgents(slices.DeleteFunc(agents, func(f agentFacts) bool { return f.unread }))
 }
 
 type agentJSON struct {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
@@ -71,6 +73,27 @@ func isPlain(s string) bool {
 		}
 	}
 	return true
+}
+
+// escapeJSON escapes in JSON what the encoder leaves as it is: characters that
+// control a terminal, change the direction of text, or are invisible.
+func escapeJSON(s string) string {
+	var b strings.Builder
+	from := 0
+	for i, r := range s {
+		if r < 0x7F || !unicode.IsControl(r) && !changesDirection(r) && !isInvisible(r) {
+			continue
+		}
+		b.WriteString(s[from:i])
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, "\\u%04x", unit)
+		}
+		from = i + utf8.RuneLen(r)
+	}
+	if from == 0 {
+		return s
+	}
+	return b.String() + s[from:]
 }
 
 // changesDirection recognises the characters that make a terminal show text in

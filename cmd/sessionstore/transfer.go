@@ -33,6 +33,9 @@ has diverged. A title, a tag or a message that was added to the copy is enough.
 Then nothing is changed and the exit code is 1. With --skip-diverged such
 sessions are left out and listed, all others are copied, and the exit code is 0.
 
+A session of which a file cannot be read is left out too, the others are copied,
+and the exit code is 1.
+
 ` + asMirroredHelp + `
 
 The time of a copied session is when it was copied, not when its agent last
@@ -40,7 +43,8 @@ wrote: "ls" shows it, and "rm --older-than" and "purge" go by it.
 
 JSON fields: sessions, transcripts, unchanged, entries and bytes (added),
 dryRun, mainOnly (the source can't list subpaths), diverged (list of
-projectKey, sessionId, subpath, entry, reason), skippedLines, skipped (list of
+projectKey, sessionId, subpath, entry, reason), unreadable (list of projectKey,
+sessionId, subpath: what was left out), skippedLines, skipped (list of
 path, line, error: lines of files that are no entries).`
 
 type differenceJSON struct {
@@ -64,6 +68,7 @@ type transferJSON struct {
 	DryRun      bool             `json:"dryRun"`
 	MainOnly    bool             `json:"mainOnly"`
 	Diverged    []differenceJSON `json:"diverged"`
+	Unreadable  []removalJSON    `json:"unreadable,omitempty"`
 	skipReport
 }
 
@@ -77,6 +82,7 @@ func (a *app) transfer(ctx context.Context, dst, src *handle, scope sessionstore
 	report, err := sessionstore.Copy(ctx, to, from, scope, &sessionstore.CopyOptions{
 		SkipDiverged: flags.skipDiverged,
 		DryRun:       flags.dryRun,
+		Unreadable:   func(_ sessionstore.Key, err error) error { return src.passOver(ctx, err) },
 		Progress:     p.copying,
 	})
 	p.done()
@@ -103,7 +109,10 @@ func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transf
 	if a.json {
 		out := transferJSON{
 			r.Sessions, r.Transcripts, r.Unchanged, r.Entries, r.Bytes, flags.dryRun, r.MainOnly,
-			make([]differenceJSON, 0, len(r.Diverged)), a.skips.json(),
+			make([]differenceJSON, 0, len(r.Diverged)), nil, a.skips.json(),
+		}
+		for _, k := range r.Unreadable {
+			out.Unreadable = append(out.Unreadable, removalJSON{k.ProjectKey, k.SessionID, k.Subpath})
 		}
 		for _, d := range r.Diverged {
 			out.Diverged = append(out.Diverged, differenceOf(d))
@@ -115,6 +124,9 @@ func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transf
 	}
 	for _, d := range r.Diverged {
 		a.printf("diverged, left out: %s\n", oneLine(d.String()))
+	}
+	if r.Sessions == 0 && len(r.Unreadable) > 0 {
+		return nil
 	}
 	if r.Sessions == 0 {
 		a.printf("nothing to copy\n") // the source is empty
@@ -128,6 +140,9 @@ func (a *app) printTransfer(dst *handle, r sessionstore.CopyReport, flags transf
 		plural(r.Sessions, "session"), plural(r.Transcripts, "transcript"))
 	if r.Unchanged > 0 {
 		a.printf(", %s unchanged", number(int64(r.Unchanged)))
+	}
+	if n := len(r.Unreadable); n > 0 {
+		a.printf(", %s left out", number(int64(n)))
 	}
 	a.printf("\n")
 	if r.MainOnly {
