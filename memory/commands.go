@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +67,14 @@ func (t *Tool) overwrite(ctx context.Context, path string, text []byte, exists e
 		return nil, NothingDone(err)
 	}
 	// It is a directory, or a file that has just gone.
-	if files, err := t.store.List(ctx, path); err != nil || len(files) > 0 {
-		return nil, cmp.Or(err, exists)
+	files, err := t.store.List(ctx, path)
+	switch {
+	case err != nil:
+		return nil, NothingDone(err)
+	case len(files) > 0 && files[0].Path != path:
+		return nil, exists
 	}
-	return nil, ErrConflict
+	return nil, ErrConflict // the file is gone, or there again
 }
 
 func (t *Tool) delete(ctx context.Context, in fields) (string, error) {
@@ -104,6 +107,11 @@ func (t *Tool) rename(ctx context.Context, in fields) (string, error) {
 	}
 	if err := t.checkRename(ctx, from, to); err != nil {
 		return "", err
+	}
+	if t.opts.Redact != nil {
+		// No other rename of this tool comes between the look and the rename.
+		t.renaming.Lock()
+		defer t.renaming.Unlock()
 	}
 	if err := t.redactMoved(ctx, from, to); err != nil {
 		return "", err
@@ -169,7 +177,8 @@ func (t *Tool) redactMoved(ctx context.Context, from, to string) error {
 		f, err := t.store.Read(ctx, file.Path, t.opts.MaxFileBytes)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			continue
+			// It may have been moved to where it would be moved along, unseen.
+			return NothingDone(fmt.Errorf("%w: %s went away while Redact was asked about the rename", ErrConflict, quotePath(file.Path)))
 		case errors.Is(err, ErrTooLarge):
 			return t.tooLarge(file.Path)
 		case err != nil:

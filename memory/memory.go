@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -42,7 +43,9 @@ type Options struct {
 	// without secrets. An error refuses the write. The text of a [Refusal] is
 	// told to the model, that of any other error only to OnError, which gets both.
 	// Before a rename it is asked about each file with its new path. To return
-	// another text refuses the rename.
+	// another text refuses the rename, and so does a file that goes away while it
+	// is asked. Renames of one Tool wait for each other then. What another Tool or
+	// host moves or writes between the question and the rename is not seen.
 	Redact func(ctx context.Context, path, text string) (string, error)
 
 	// OnChange is told of every change after it was made, also by
@@ -76,6 +79,8 @@ type Tool struct {
 	store  Store
 	opts   Options
 	limits Limits
+
+	renaming sync.Mutex // held by a rename that Redact is asked about
 }
 
 // New returns a tool on a store, which was made for one scope. Options may be
@@ -204,7 +209,7 @@ func (t *Tool) failed(ctx context.Context, err error) Result {
 	switch {
 	case errors.As(err, &refused):
 		text = refused.text()
-	case errors.As(err, &definite):
+	case errors.As(err, &definite) && !errors.Is(err, ErrConflict):
 		text = "Error: The command was not carried out, because the memory cannot be used at the moment. Nothing was changed."
 	case errors.Is(err, ErrConflict):
 		text = "Error: The file was changed by others again and again, so it was left as it is. View it and try again."

@@ -32,6 +32,25 @@ func (t *Tool) view(ctx context.Context, in fields) ([]Block, error) {
 	if err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ {
+		blocks, err := t.viewOnce(ctx, p, lines)
+		if !errors.Is(err, errFileNow) {
+			return blocks, err
+		}
+		if try == maxTries {
+			return nil, NothingDone(ErrConflict)
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, NothingDone(err)
+		}
+	}
+}
+
+// errFileNow: a file has been made in the place of a directory, or of nothing,
+// while a view looked.
+var errFileNow = errors.New("a file has just been made there")
+
+func (t *Tool) viewOnce(ctx context.Context, p string, lines *lineRange) ([]Block, error) {
 	if p == Root {
 		return t.viewDirectory(ctx, p)
 	}
@@ -136,6 +155,9 @@ func (t *Tool) viewDirectory(ctx context.Context, dir string) ([]Block, error) {
 	files, err := t.store.List(ctx, dir)
 	if err != nil {
 		return nil, NothingDone(err)
+	}
+	if len(files) > 0 && files[0].Path == dir {
+		return nil, errFileNow
 	}
 	if len(files) == 0 && dir != Root {
 		return nil, modelErrorf("The path %s does not exist. Please provide a valid path.", dir)

@@ -141,10 +141,10 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 func argCount(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < low {
-			return usagef("argument missing; use: %s %s", cmd.Root().Name(), cmd.Use)
+			return usagef("argument missing; use: %s", cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()))
 		}
 		if high >= 0 && len(args) > high {
-			return usagef("too many arguments; use: %s %s", cmd.Root().Name(), cmd.Use)
+			return usagef("too many arguments; use: %s", cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()))
 		}
 		return nil
 	}

@@ -19,7 +19,8 @@
 // of the way first. What a crash leaves behind is removed when the scope is
 // next opened for writing and first written to. Those who write are kept apart
 // by flock(2) on the directory of the scope, between processes too; on systems
-// without it only within one Store. Those who read never wait.
+// without it only within one Store. A list waits for them, so it shows no rename
+// halfway where there is flock(2); to read a file never waits.
 //
 // # Time of use
 //

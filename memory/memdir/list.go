@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sessionstore/sessionstore/internal/keyenc"
+	"github.com/sessionstore/sessionstore/internal/osdir"
 	"github.com/sessionstore/sessionstore/memory"
 )
 
@@ -18,12 +19,25 @@ func (s *Store) List(ctx context.Context, path string) ([]memory.FileInfo, error
 	err := begin(ctx, memory.CheckPath(path))
 	var list []memory.FileInfo
 	if err == nil {
-		list, err = s.list(ctx, path)
+		list, err = s.listWhole(ctx, path)
 	}
 	if err != nil {
 		return nil, s.wrap("list", path, err)
 	}
 	return list, nil
+}
+
+// listWhole keeps those who write away, so that no rename is seen halfway.
+func (s *Store) listWhole(ctx context.Context, path string) ([]memory.FileInfo, error) {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := osdir.Lock(ctx, dir, false); err != nil {
+		return nil, err
+	}
+	return s.list(ctx, path)
 }
 
 func (s *Store) list(ctx context.Context, path string) ([]memory.FileInfo, error) {

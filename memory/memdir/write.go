@@ -288,6 +288,11 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (gone []string, er
 			if err != nil || !f.Used.Before(before) {
 				continue
 			}
+			// A read does not wait for the lock: it may have moved the time since.
+			info, statErr := s.root.Stat(name(f.Path))
+			if statErr != nil || !info.ModTime().Before(before) {
+				continue
+			}
 			if err = s.remove(name(f.Path)); err == nil {
 				gone = append(gone, f.Path)
 			}

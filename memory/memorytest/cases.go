@@ -20,7 +20,7 @@ var listCases = []testCase{
 		e.wantList(dir + "nothing")
 	}},
 	{"List/Sorted", "List returns the files at path or below it, sorted by path.", 0, func(e *env) {
-		paths := []string{dir + "b", dir + "a.md", dir + "a/x/y", dir + "a/x.md", dir + "a-b", dir + "Z", dir + "é"}
+		paths := []string{dir + "b", dir + "a.md", dir + "a/x/y", dir + "a/x.md", dir + "a-b", dir + "Z", dir + "é", dir + "\U0001f44b", dir + "\ufb01"}
 		for _, p := range paths {
 			e.create(p, "text")
 		}

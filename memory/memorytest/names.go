@@ -99,7 +99,7 @@ var scopeCases = []testCase{
 	{"Scopes/Apart", "Stores of different scopes share nothing.", 0, func(e *env) {
 		all := map[string]*env{}
 		for _, scope := range []string{
-			"a", "A", "a/b", "a:b", "a/memories", "a/memories/b", "..", ".", "*", "a*", "{a}", "a}", "%", "a%2Fb", "a!2Fb", "é", "e\u0301", " a", "a ", "a.",
+			"a", "A", "a/b", "a-b", "a:b", "a/memories", "a/memories/b", "..", ".", "*", "a*", "{a}", "a}", "%", "a%2Fb", "a!2Fb", "é", "e\u0301", " a", "a ", "a.",
 			"memories", "!intent", "part-1", strings.Repeat("é", 40),
 		} {
 			s, err := e.h.Open(e.TB, scope)

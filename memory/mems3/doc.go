@@ -55,6 +55,9 @@
 // since then, a delete fails, and a rename if nothing shows that it was made:
 // it is not known whether it was carried out.
 //
+// Expire holds each file in the same way before it deletes it, so one that is
+// read or edited meanwhile stays: 5 requests for each file that is old.
+//
 // # Requests
 //
 // A read is 2 parallel GETs, a list 1 LIST for each 1,000 files of the scope

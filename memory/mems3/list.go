@@ -255,8 +255,7 @@ func (s *Store) expire(ctx context.Context, before time.Time) (gone []string, er
 	}
 	// One by one, so that it is known which of them are gone.
 	for _, p := range old {
-		f := all.files[p]
-		deleted, err := s.deleteIf(ctx, s.name(p), f.etag)
+		deleted, err := s.expireFile(ctx, p, before)
 		if err != nil {
 			return gone, err
 		}
@@ -265,4 +264,34 @@ func (s *Store) expire(ctx context.Context, before time.Time) (gone []string, er
 		}
 	}
 	return gone, nil
+}
+
+// expireFile deletes a file unless it was used since the list. It holds the file
+// first, without an intent: whoever meets that restores it, so the hold is gone
+// then and the delete, which is bound to it, does nothing.
+func (s *Store) expireFile(ctx context.Context, path string, before time.Time) (bool, error) {
+	name := s.name(path)
+	o, err := s.get(ctx, name, 0)
+	if errors.Is(err, s3util.ErrGone) {
+		return false, nil
+	}
+	if err != nil || o.mark != (mark{}) || !o.modified.Before(before) {
+		return false, err
+	}
+	op := rand.Text()
+	d := metadata{ops: append([]string{op}, o.ops...), intent: o.intent, mark: mark{held, "expire", op}}
+	etag, err := s.put(ctx, name, o.data, condition{o.etag}, d)
+	if errors.Is(err, memory.ErrConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// Whoever has read the file before the hold has noted it.
+	u, _, err := s.getUsed(ctx)
+	if err != nil || !u.last(path, o.modified).Before(before) {
+		o.etag = etag
+		return false, errors.Join(err, s.restore(ctx, name, o))
+	}
+	return s.deleteIf(ctx, name, etag)
 }
