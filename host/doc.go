@@ -26,6 +26,10 @@
 //
 //	_, err := host.Recover(ctx, store, tempDir, &host.RecoverOptions{Spill: spillDir})
 //
+// The mirror stores what the agent's frames name, and an agent can name another
+// project's path. [RecoverOptions].Accept checks what is recovered, spilled
+// batches too; a store that refuses other keys checks what a live agent sends.
+//
 // # Why a package
 //
 // It is a package and not an example, because that order, and what has to

@@ -24,6 +24,8 @@ type RecoverOptions struct {
 	// out, and its directory is kept. The agent that ran in a directory could
 	// have written any key there; a host whose tenants must not reach each
 	// other's sessions checks here that the key is one of this directory's.
+	// For batches in Spill dir is Spill: which agent they come from is not
+	// known. Those of a key that is refused stay there.
 	Accept func(dir string, key sessionstore.Key) error
 	// Watch are the settings for reading the directories: limits, tries and
 	// callbacks. Once is always set.
@@ -112,7 +114,11 @@ func replaySpill(ctx context.Context, store sessionstore.SessionStore, o Recover
 	if o.Spill == "" {
 		return mirror.ReplayReport{}, nil
 	}
-	report, err := mirror.Replay(ctx, o.Spill, store, &mirror.ReplayOptions{CallTimeout: o.Watch.CallTimeout, OnError: o.Watch.OnError})
+	opts := &mirror.ReplayOptions{CallTimeout: o.Watch.CallTimeout, OnError: o.Watch.OnError}
+	if o.Accept != nil {
+		opts.Accept = func(key sessionstore.Key) error { return o.Accept(o.Spill, key) }
+	}
+	report, err := mirror.Replay(ctx, o.Spill, store, opts)
 	if err != nil {
 		err = fmt.Errorf("host: recover: %w", err)
 	}

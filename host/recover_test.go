@@ -250,6 +250,36 @@ func TestTheDirectoryIsNotKeptWhenAllIsSpilled(t *testing.T) {
 	requireMessages(t, store, sessionstore.Key{ProjectKey: oddTenant, SessionID: a.SessionID()}, 2)
 }
 
+func TestRecoverAsksBeforeItDeliversSpilledBatches(t *testing.T) {
+	m := newMachine(t)
+	spill := t.TempDir()
+	store := &brokenStore{Store: inmemory.New(), broken: true}
+	opts := m.options()
+	opts.Session.ProjectKey = oddTenant
+	opts.Mirror.Attempts, opts.Mirror.Spill = 1, spill
+	a := start(t, store, opts)
+	ask(t, a, "hello")
+	require.Error(t, a.Close(t.Context()))
+	store.broken = false
+	var asked []string
+	report, err := host.Recover(t.Context(), store, m.temp, &host.RecoverOptions{
+		Spill: spill,
+		Accept: func(dir string, key sessionstore.Key) error {
+			asked = append(asked, dir+" "+key.ProjectKey)
+			return errors.New("another tenant's")
+		},
+	})
+	require.ErrorIs(t, err, mirror.ErrNotAccepted)
+	require.Equal(t, spill+" "+oddTenant, asked[0])
+	require.Zero(t, report.Replayed.Entries)
+	list, err := store.Load(t.Context(), sessionstore.Key{ProjectKey: oddTenant, SessionID: a.SessionID()})
+	require.NoError(t, err)
+	require.Empty(t, list)
+	left, err := os.ReadDir(spill)
+	require.NoError(t, err)
+	require.NotEmpty(t, left)
+}
+
 // Some of it lies in files of the mirror and all of it in the directory.
 func TestRecoverDeliversSpilledBatchesFirst(t *testing.T) {
 	m := newMachine(t)

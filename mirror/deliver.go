@@ -282,11 +282,7 @@ func (m *Mirror) deliverHeld(q *queue) error {
 	m.count(func(s *Stats) {
 		s.Delivered += int64(r.report.Entries)
 		if l := m.losses[q.key]; l != nil && err == nil {
-			l.Entries -= l.Spilled
-			l.Spilled = 0
-			if l.Entries <= 0 && l.Missing == 0 {
-				delete(m.losses, q.key)
-			}
+			m.countOff(l, l.Spilled)
 		}
 		q.held, q.retryAt = err != nil, time.Now().Add(m.opts.SpillRetry)
 	})
@@ -310,5 +306,21 @@ func (m *Mirror) replayerOf(q *queue) *replayer {
 		},
 		reading: func(f func(context.Context, func()) error) error { return m.read(q, f) },
 		refused: func(e sessionstore.Entry, err error) { _ = m.unusable(q, e, 1, err) },
+		settled: func(k keptFile) {
+			m.count(func(*Stats) {
+				if l := m.losses[q.key]; l != nil {
+					m.countOff(l, min(k.entries, l.Spilled))
+				}
+			})
+		},
+	}
+}
+
+// countOff takes entries that were delivered from files out of a loss.
+func (m *Mirror) countOff(l *Loss, entries int) {
+	l.Entries -= entries
+	l.Spilled -= entries
+	if l.Entries <= 0 && l.Missing == 0 {
+		delete(m.losses, l.Key)
 	}
 }

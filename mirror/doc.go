@@ -86,6 +86,11 @@
 // such frame and at every later one. Usually it means that the agent runs with
 // another configuration directory than the host believes.
 //
+// A path that is a transcript there becomes the key that it names: an agent can
+// name another project, and its frames are stored there. Where agents are not
+// trusted with each other's sessions, give the mirror a store that refuses the
+// keys of others, and Replay a ReplayOptions.Accept.
+//
 // # What is left to the caller
 //
 // Read the stream to its end: frames follow the last result. Do not mirror and

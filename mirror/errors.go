@@ -88,7 +88,7 @@ type LossError struct {
 	Foreign int64 // frames whose path is no transcript
 	Broken  int64 // frames that were cut off
 
-	gone bool // a file of Options.Spill was not in its place at Close
+	gone bool // a file of Options.Spill was missing or damaged at Close
 }
 
 func (e *LossError) Error() string {
@@ -118,7 +118,8 @@ func (e *LossError) Error() string {
 }
 
 // AllSpilled reports whether nothing is lost yet: all that is not in the store
-// lies in files of Options.Spill, and [Replay] will deliver it.
+// lies in files of Options.Spill that could be read whole at Close, and [Replay]
+// will deliver it.
 func (e *LossError) AllSpilled() bool {
 	for _, l := range e.Losses {
 		if l.Missing > 0 || l.Spilled < l.Entries {

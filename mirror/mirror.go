@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -312,22 +313,24 @@ func (m *Mirror) Failed() bool { return m.loss() != nil }
 
 // NeedsFiles reports whether the agent's local files are the only full copy: it
 // is false if all that came in is in the store or waits in Options.Spill for
-// being delivered. Close looks once more whether the files there are in place.
+// being delivered. Close looks once more whether the files there are whole.
 func (m *Mirror) NeedsFiles() bool {
 	var loss *LossError
 	return errors.As(m.loss(), &loss) && !loss.AllSpilled()
 }
 
-// checkKept looks whether the files that keep batches are there. When the
-// context of Close has ended nobody has done so; whether one that is gone was
-// delivered by another process is not known then.
+// checkKept looks whether the files that keep batches are there and whole. When
+// the context of Close has ended nobody has done so; whether one that is gone
+// was delivered by another process is not known then.
 func (m *Mirror) checkKept() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, q := range m.queues { // no worker has them any more
-		for _, k := range q.kept {
-			info, err := os.Lstat(k.name)
-			m.gone = m.gone || err != nil || !info.Mode().IsRegular()
+	queues := slices.Collect(maps.Values(m.queues)) // no worker has them any more
+	m.mu.Unlock()
+	for _, q := range queues {
+		broken := func(k keptFile) bool { return !k.isWhole(q.key) }
+		if slices.ContainsFunc(q.kept, broken) {
+			m.count(func(*Stats) { m.gone = true })
+			return
 		}
 	}
 }

@@ -26,6 +26,12 @@ type ReplayOptions struct {
 	OnError func(*Error)
 	// OnKey, if not nil, is told after each key what was done.
 	OnKey func(ReplayKey)
+	// Accept, if not nil, is asked for each key before the store is called for
+	// it. A key that it refuses keeps its files, and its error, which wraps
+	// [ErrNotAccepted], is among those that Replay returns. The agents whose
+	// frames were spilled could have named any key below their projects
+	// directory.
+	Accept func(key sessionstore.Key) error
 	// DryRun looks and counts, and changes nothing.
 	DryRun bool
 }
@@ -54,6 +60,9 @@ type ReplayReport struct {
 // ErrBusy is wrapped when another process or mirror is delivering the files of
 // a key, or a call of the store that was given up there has not returned.
 var ErrBusy = errors.New("the files are being delivered elsewhere")
+
+// ErrNotAccepted is wrapped where ReplayOptions.Accept has refused a key.
+var ErrNotAccepted = errors.New("not accepted")
 
 // Replay delivers the batches that mirrors have left in a directory of
 // Options.Spill, in their order, and removes each file once its batch is
@@ -124,7 +133,7 @@ func (r *ReplayReport) add(done ReplayKey) {
 }
 
 func replayDir(ctx context.Context, dir string, store sessionstore.SessionStore, o ReplayOptions) ReplayKey {
-	r := replayer{store: store, dir: dir, dryRun: o.DryRun}
+	r := replayer{store: store, dir: dir, dryRun: o.DryRun, accept: o.Accept}
 	r.call = func(_ string, f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, o.CallTimeout)
 		defer cancel()
@@ -172,6 +181,8 @@ type replayer struct {
 	call    func(file string, f func(context.Context) error) error
 	reading func(func(ctx context.Context, progress func()) error) error
 	refused func(sessionstore.Entry, error)
+	accept  func(sessionstore.Key) error // nil: all keys
+	settled func(keptFile)               // if not nil, told of kept files that are delivered
 
 	kept    []keptFile      // files that must be there, or have been delivered elsewhere
 	missing map[string]bool // files that are known to be missing
@@ -277,7 +288,7 @@ func (r *replayer) findBefore(before []keptFile) error {
 	}
 	for i, k := range before {
 		if matchers[i].foundAnchor() {
-			r.forget(k.name)
+			r.settle(k.name)
 		} else {
 			r.miss(k)
 		}
@@ -294,6 +305,15 @@ func (r *replayer) miss(f keptFile) {
 	r.forget(f.name)
 }
 
+// settle forgets a file whose batch is stored.
+func (r *replayer) settle(name string) {
+	i := slices.IndexFunc(r.kept, func(k keptFile) bool { return k.name == name })
+	if i >= 0 && r.settled != nil {
+		r.settled(r.kept[i])
+	}
+	r.forget(name)
+}
+
 func (r *replayer) forget(name string) {
 	r.kept = slices.DeleteFunc(r.kept, func(k keptFile) bool { return k.name == name })
 }
@@ -304,6 +324,11 @@ func (r *replayer) deliver(ctx context.Context, files []string) error {
 	batches, anchor, damaged := r.identities(files)
 	if len(batches) == 0 {
 		return damaged
+	}
+	if r.accept != nil {
+		if err := r.accept(r.key); err != nil {
+			return errors.Join(damaged, fmt.Errorf("%w: %w", ErrNotAccepted, err))
+		}
 	}
 	landed, metadata, err := r.compare(batches, anchor)
 	if err != nil {
@@ -351,7 +376,7 @@ func (r *replayer) delivered(name string) error {
 	if r.landed == name {
 		r.landed = ""
 	}
-	r.forget(name)
+	r.settle(name)
 	return nil
 }
 

@@ -36,6 +36,7 @@ const (
 	tempPrefix   = ".tmp-"
 	fileMode     = 0o600
 	dirMode      = 0o700
+	maxRewrites  = 100
 )
 
 // fsync is off in tests that write thousands of files.
@@ -139,7 +140,9 @@ func writeSpill(spill string, q *queue, e *Error) (string, error) {
 	}
 	name := spillName(dir, q.nextNum)
 	err = writeFile(dir, name, text)
-	if errors.Is(err, fs.ErrNotExist) { // a Replay has just removed the directory
+	// A Replay has just removed the directory, or the new file before it was
+	// locked.
+	for n := 0; n < maxRewrites && errors.Is(err, fs.ErrNotExist); n++ {
 		err = writeFile(dir, name, text)
 	}
 	if err != nil {
@@ -180,7 +183,8 @@ func writeFile(dir, name string, text []byte) error {
 	if err := writeAs(temp, name, text); err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(temp)))
 	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	// The file is in place. It may be delivered already, and its directory gone.
+	return ignoreMissing(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir))))
 }
 
 // writeAs writes a file and renames it. It is locked meanwhile, for others to
@@ -312,6 +316,23 @@ func anchorBehind(name string) ([]identity, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return anchorOf(f.anchor, batch), nil
+}
+
+// isWhole reports whether the file can be read to its end and holds what was
+// written to it.
+func (k keptFile) isWhole(key sessionstore.Key) bool {
+	if info, err := os.Lstat(k.name); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := openSpill(k.name)
+	if err != nil {
+		return false
+	}
+	defer f.f.Close()
+	for err == nil {
+		_, err = f.next()
+	}
+	return err == io.EOF && f.header.Entries == k.entries && f.header.Key == jsonKey(key)
 }
 
 func corrupt(err error) error { return fmt.Errorf("%w: %w", sessionstore.ErrCorrupt, err) }
