@@ -91,7 +91,7 @@ func newGuarded(t *testing.T) guarded {
 	require.NoError(t, err)
 	server := g.S3Server
 	server.AccessKey, server.SecretKey = access, secret
-	g.user = backend{server, "bucket"}
+	g.user = backend{server: server, bucket: "bucket"}
 	return g
 }
 

@@ -13,7 +13,9 @@ import (
 
 func TestConformanceOnRclone(t *testing.T) {
 	t.Parallel()
-	h := newBucketOn(t, testenv.S3Rclone(t)).harness(Options{Prefix: "some/prefix/"})
+	b := newBucketOn(t, testenv.S3Rclone(t))
+	b.flaky = true
+	h := b.harness(Options{Prefix: "some/prefix/"})
 	h.Short = true // the heavy cases say more about the server
 	conformance.Run(t, h)
 }
