@@ -28,7 +28,8 @@ type RecoverOptions struct {
 	// known. Those of a key that is refused stay there.
 	Accept func(dir string, key sessionstore.Key) error
 	// Watch are the settings for reading the directories: limits, tries and
-	// callbacks. Once is always set.
+	// callbacks. Once is always set, and MaxAge does not count: a directory is
+	// removed only when all of it is in the store.
 	Watch mirror.WatchOptions
 }
 
@@ -179,7 +180,7 @@ func (s *sweep) accept(key sessionstore.Key) error {
 
 func (s *sweep) options() *mirror.WatchOptions {
 	w, onSkip, onError := s.o.Watch, s.o.Watch.OnSkip, s.o.Watch.OnError
-	w.Once = true
+	w.Once, w.MaxAge = true, 0
 	w.OnSkip = func(skip mirror.WatchSkip) {
 		if !skip.Unfinished {
 			s.damaged++

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -203,6 +204,18 @@ func TestRecoverKeepsWhatItCouldNotStore(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Removed)
 	require.Equal(t, 2, skips)
+	requireMessages(t, store, key, 2)
+	m.requireNothingLeft()
+}
+
+func TestRecoverReadsOldTranscriptsToo(t *testing.T) {
+	m := newMachine(t)
+	dir, key := leave(t, m, tenant)
+	old := time.Now().Add(-48 * time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "projects", tenant, key.SessionID+".jsonl"), old, old))
+	store := inmemory.New()
+	_, err := host.Recover(t.Context(), store, m.temp, &host.RecoverOptions{Watch: mirror.WatchOptions{MaxAge: time.Hour}})
+	require.NoError(t, err)
 	requireMessages(t, store, key, 2)
 	m.requireNothingLeft()
 }

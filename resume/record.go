@@ -35,14 +35,17 @@ type record struct {
 }
 
 // writeRecord locks the directory, which is nobody else's as long as the session
-// is open, and puts the record in place whole.
-func (m *materializer) writeRecord() error {
+// is open, and puts the record in place whole. Whoever looks for leftovers may
+// have the lock for a moment; without a record they leave the directory alone.
+func (m *materializer) writeRecord(ctx context.Context) error {
 	s := m.session
 	var err error
 	if s.lock, err = m.root.Open("."); err != nil {
 		return err
 	}
-	_, _ = osdir.TryLock(s.lock, true) // some file systems have no locks
+	if err := osdir.Lock(ctx, s.lock, true); err != nil && ctx.Err() != nil {
+		return err // other errors are of file systems that have no locks
+	}
 	text, err := json.Marshal(record{recordVersion, s.Key.ProjectKey, s.Key.SessionID, s.plan.dirName})
 	if err != nil {
 		return err
@@ -133,6 +136,11 @@ func openLeftover(dir string) (*Leftover, error) {
 	if l.lock, err = root.Open("."); err != nil {
 		return nil, err
 	}
+	// The agent may have put a link there, to what belongs to others.
+	if projects, err := root.Lstat("projects"); err == nil && !projects.IsDir() {
+		l.lock.Close()
+		return nil, errors.New("projects is not a directory")
+	}
 	held, err := osdir.TryLock(l.lock, true)
 	if !held && err == nil { // some file systems have no locks
 		err = ErrInUse
@@ -211,7 +219,7 @@ func (l *Leftover) read(root *os.Root) error {
 			return err
 		}
 	}
-	if r.Directory == "" || strings.ContainsAny(r.Directory, `/\`) || !filepath.IsLocal(r.Directory) {
+	if r.Directory == "" || r.Directory == "." || strings.ContainsAny(r.Directory, `/\`) || !filepath.IsLocal(r.Directory) {
 		return fmt.Errorf("%w: %q is no directory of a project", sessionstore.ErrCorrupt, r.Directory)
 	}
 	l.Key, l.dirName = sessionstore.Key{ProjectKey: r.ProjectKey, SessionID: r.SessionID}, r.Directory

@@ -1,11 +1,13 @@
 package resume_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,6 +98,47 @@ func TestADirectoryInUseIsNotOpened(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Remove())
 	h.requireNothingLeft()
+}
+
+// Whoever looks for leftovers has the lock of each directory for a moment.
+func TestADirectoryIsLockedAlsoWhileOthersLookAround(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no flock")
+	}
+	h := newHome(t)
+	store, opts := filled(t), h.options()
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			dirs, _ := resume.Leftovers(ctx, opts.TempDir)
+			for _, dir := range dirs {
+				if l, err := resume.OpenLeftover(dir); err == nil {
+					l.Close()
+					t.Errorf("%s is in use and was opened", dir)
+				}
+			}
+		}
+	})
+	for range 300 {
+		s, err := resume.Materialize(t.Context(), store, opts)
+		require.NoError(t, err)
+		_, err = resume.OpenLeftover(s.ConfigDir)
+		require.Error(t, err, "it may be held by the one who looks around, but not be free")
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestALinkInsteadOfProjectsIsRefused(t *testing.T) {
+	h := newHome(t)
+	dir := abandoned(t, h, oddTenant)
+	projects := filepath.Join(dir, "projects")
+	require.NoError(t, os.Rename(projects, projects+"-of-others"))
+	require.NoError(t, os.Symlink(projects+"-of-others", projects))
+	_, err := resume.OpenLeftover(dir)
+	require.ErrorContains(t, err, "projects is not a directory")
 }
 
 func TestStripLeavesTranscriptsAndTheRecord(t *testing.T) {

@@ -141,7 +141,7 @@ func (m *materializer) run(ctx context.Context) (err error) {
 
 // fill writes what the agent needs.
 func (m *materializer) fill(ctx context.Context, fresh bool) (err error) {
-	if err := m.writeRecord(); err != nil {
+	if err := m.writeRecord(ctx); err != nil {
 		return err
 	}
 	s := m.session
