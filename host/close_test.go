@@ -10,9 +10,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/host"
 	"github.com/sessionstore/sessionstore/inmemory"
 	"github.com/sessionstore/sessionstore/resume"
@@ -168,5 +170,46 @@ func TestShortFlagsOfOursAreRefused(t *testing.T) {
 		opts.Args = []string{arg}
 		option := (*resume.OptionError)(nil)
 		require.Equal(t, bad, errors.As(opts.Validate(nil), &option), arg)
+	}
+}
+
+// An agent writes to its file first, and may die before it tells.
+func TestCloseBringsInWhatAKilledAgentCouldNotTell(t *testing.T) {
+	for name, outage := range map[string]bool{"store is there": false, "store is away": true} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			store := &brokenStore{Store: inmemory.New()}
+			opts := m.options()
+			opts.Mirror.Attempts = 1
+			a := start(t, store, opts)
+			ask(t, a, "one")
+			key := sessionstore.Key{ProjectKey: tenant, SessionID: a.SessionID()}
+			files, err := filepath.Glob(filepath.Join(a.Session().ProjectsDir(), "*", key.SessionID+".jsonl"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			a.Kill()
+			f, err := os.OpenFile(files[0], os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			_, err = f.WriteString(`{"type":"user","uuid":"untold"}` + "\n")
+			require.NoError(t, errors.Join(err, f.Close()))
+
+			store.broken = outage
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if !outage {
+				ctx = t.Context()
+			}
+			err = a.Close(ctx)
+			kept := (*resume.KeptError)(nil)
+			require.Equal(t, outage, errors.As(err, &kept), "%v", err)
+			if outage {
+				require.FileExists(t, files[0], "it is the only copy")
+				return
+			}
+			after, err := store.Load(t.Context(), key)
+			require.NoError(t, err)
+			require.Contains(t, string(after[len(after)-1]), "untold")
+			m.requireNothingLeft()
+		})
 	}
 }

@@ -51,6 +51,8 @@ type Agent struct {
 	reaped  bool // the process's number may be another one's by now
 	waitErr error
 
+	store   sessionstore.SessionStore // that of the mirror
+	behind  bool                      // something may be in the private directory only
 	closing sync.Once
 	closed  error
 }
@@ -78,7 +80,7 @@ func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (
 	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr, done: make(chan struct{})}}
 	keep := opts.Session.KeepOnMirrorLoss
 	opts.Session.KeepOnMirrorLoss = func() bool {
-		return a.mirror != nil && a.mirror.NeedsFiles() || keep != nil && keep()
+		return a.behind || a.mirror != nil && a.mirror.NeedsFiles() || keep != nil && keep()
 	}
 	var err error
 	if a.session, err = resume.Materialize(ctx, store, opts.Session); err != nil {
@@ -123,7 +125,8 @@ func (a *Agent) start(store sessionstore.SessionStore) (err error) {
 	if mo.Logger == nil {
 		mo.Logger = slog.Default()
 	}
-	if a.mirror, err = mirror.New(a.session.Store(store), a.session.ProjectsDir(), &mo); err != nil {
+	a.store = a.session.Store(store)
+	if a.mirror, err = mirror.New(a.store, a.session.ProjectsDir(), &mo); err != nil {
 		return err
 	}
 	a.id = a.session.Key.SessionID
@@ -338,6 +341,11 @@ func checkInput(d Decision) Decision {
 // the mirror could not store by then is given up. What the agent has started is
 // killed with it, or when it has ended, as far as it is in its process group.
 //
+// The transcripts of an agent that did not end well are compared with the store,
+// since it may have written lines that it could not tell any more. When the
+// context has ended this takes two seconds at most, and the directory is kept if
+// that is not enough.
+//
 // Close does not wait for OnPermission, which may call it. It waits for a Write
 // of Options.Stderr until the context ends, but at most for Options.Grace.
 //
@@ -370,8 +378,31 @@ func (a *Agent) close(ctx context.Context) error {
 	a.reap()
 	a.endStderr(ctx)
 	_ = a.stdout.Close() // may be closed already
-	errs = append(errs, a.exitError(killed), a.mirror.Close(ctx), a.session.Close())
+	errs = append(errs, a.exitError(killed), a.mirror.Close(ctx), a.catchUp(ctx), a.session.Close())
 	return errors.Join(errs...)
+}
+
+// catchUp brings in what an agent that did not end well has written to its
+// files, and could not tell any more. If that fails the directory is kept.
+func (a *Agent) catchUp(ctx context.Context) error {
+	if !a.session.Private || a.waitErr == nil || a.mirror.Failed() {
+		return nil
+	}
+	if ctx.Err() != nil { // a moment is better than to keep the directory
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lingering)
+		defer cancel()
+	}
+	opts := &mirror.WatchOptions{Once: true}
+	if a.opts.Mirror != nil {
+		opts.CallTimeout, opts.Logger = a.opts.Mirror.CallTimeout, a.opts.Mirror.Logger
+	}
+	_, err := mirror.Watch(ctx, a.session.ProjectsDir(), a.store, opts)
+	if err != nil {
+		a.behind = true
+		err = fmt.Errorf("host: compare the agent's last files with the store: %w", err)
+	}
+	return err
 }
 
 // ExitError is an agent that did not end well.
