@@ -127,6 +127,7 @@ func (s *fakeStore) Append(ctx context.Context, key sessionstore.Key, list []ses
 	s.inFlight[key]++
 	s.overlap = s.overlap || s.inFlight[key] > 1
 	s.most = max(s.most, len(s.inFlight))
+	before := s.before
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -135,8 +136,8 @@ func (s *fakeStore) Append(ctx context.Context, key sessionstore.Key, list []ses
 			delete(s.inFlight, key)
 		}
 	}()
-	if s.before != nil {
-		if err := s.before(ctx, key, n); err != nil {
+	if before != nil {
+		if err := before(ctx, key, n); err != nil {
 			return err
 		}
 	}

@@ -121,9 +121,11 @@ func TestReplayStoresABatchThatOnlyEqualsTheEndOfTheTranscript(t *testing.T) {
 // unreachableFor makes calls from now on end before the store
 // has seen them.
 func unreachableFor(s *fakeStore, calls int) {
-	n := 0
+	var n atomic.Int64
+	s.mu.Lock() // calls may be under way
+	defer s.mu.Unlock()
 	s.before = func(context.Context, sessionstore.Key, int) error {
-		if n++; n <= calls {
+		if n.Add(1) <= int64(calls) {
 			return errDown
 		}
 		return nil
