@@ -5,10 +5,8 @@ package filestore_test
 import (
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,47 +14,8 @@ import (
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/filestore"
+	"github.com/sessionstore/sessionstore/internal/testuser"
 )
-
-// nobodyEnv makes the test process an ordinary user before it does anything.
-const nobodyEnv = "FILESTORE_TEST_NOBODY"
-
-func init() {
-	if os.Getenv(nobodyEnv) == "" {
-		return
-	}
-	const nobody = 65534
-	err := syscall.Setgid(nobody)
-	if err == nil {
-		err = syscall.Setuid(nobody)
-	}
-	if err != nil {
-		panic(err)
-	}
-}
-
-// asOrdinaryUser runs a test, because permissions do not stop root, in a
-// process of its own if need be.
-func asOrdinaryUser(t *testing.T, test func(t *testing.T)) {
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), nobodyEnv+"=1", "TMPDIR="+publicTemp(t))
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-}
-
-// publicTemp is a directory that everybody may write to.
-func publicTemp(t *testing.T) string {
-	dir, err := os.MkdirTemp("/tmp", "filestore-")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o777))
-	return dir
-}
 
 // lock takes rights away until the test ends.
 func lock(t *testing.T, mode fs.FileMode, elem ...string) (unlock func()) {
@@ -68,7 +27,7 @@ func lock(t *testing.T, mode fs.FileMode, elem ...string) (unlock func()) {
 }
 
 func TestUnreadableProjectIsListed(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		for _, mode := range []fs.FileMode{0, 0o400, 0o100} {
 			dir := t.TempDir()
 			var seen skips
@@ -93,7 +52,7 @@ func TestUnreadableProjectIsListed(t *testing.T) {
 }
 
 func TestUnreadableRootIsAnError(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		appendAll(t, s, mainKey, user("a"))
@@ -106,7 +65,7 @@ func TestUnreadableRootIsAnError(t *testing.T) {
 }
 
 func TestUnreadableDirectoryOfASession(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		var seen skips
 		s := open(t, dir, seen.options())
@@ -135,7 +94,7 @@ func TestUnreadableDirectoryOfASession(t *testing.T) {
 }
 
 func TestSessionThatCannotBeReadMayHoldSomething(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		appendAll(t, s, sub("locked/x"), user("a"))
@@ -150,7 +109,7 @@ func TestSessionThatCannotBeReadMayHoldSomething(t *testing.T) {
 }
 
 func TestLinkIntoWhatCannotBeReadIsAnError(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		appendAll(t, s, subKey, user("a"))
@@ -168,7 +127,7 @@ func TestLinkIntoWhatCannotBeReadIsAnError(t *testing.T) {
 }
 
 func TestPurgeTellsWhatItCannotRead(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		key := func(project, session, subpath string) sessionstore.Key {
@@ -195,7 +154,7 @@ func TestPurgeTellsWhatItCannotRead(t *testing.T) {
 }
 
 func TestUnreadableSidecarIsAnError(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		appendAll(t, s, subKey, metadata("m"), user("a"))
@@ -207,7 +166,7 @@ func TestUnreadableSidecarIsAnError(t *testing.T) {
 }
 
 func TestUnreadableTranscriptHidesNoOtherSummary(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, line(title("one")), mainFile(dir))
 		s := open(t, dir, nil)
@@ -223,7 +182,7 @@ func TestUnreadableTranscriptHidesNoOtherSummary(t *testing.T) {
 }
 
 func TestSummariesWithoutPlaceAreMadeEachTime(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, nil)
 		appendAll(t, s, mainKey, title("one"))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/testuser"
 )
 
 func TestLsShowsTitlesAndTags(t *testing.T) {
@@ -106,19 +107,18 @@ func TestLsReadsOnlyWhatItShows(t *testing.T) {
 }
 
 func TestLsGoesOnWithoutATitleThatCannotBeRead(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root reads everything; run as another user")
-	}
-	home(t)
-	dir := filepath.Join(t.TempDir(), "s")
-	add(t, dir, key("p", uuid(1)), chain("locked")...)
-	add(t, dir, key("p", uuid(2)), chain("open")...)
-	require.NoError(t, os.Chmod(filepath.Join(dir, "p", uuid(1)+".jsonl"), 0))
-	r := cli(t, "ls", "-s", dir, "p")
-	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stdout, "open")
-	require.Contains(t, r.stdout, uuid(1))
-	require.Contains(t, r.stderr, "warning: titles are missing: ")
+	testuser.Run(t, func(t *testing.T) {
+		home(t)
+		dir := filepath.Join(t.TempDir(), "s")
+		add(t, dir, key("p", uuid(1)), chain("locked")...)
+		add(t, dir, key("p", uuid(2)), chain("open")...)
+		require.NoError(t, os.Chmod(filepath.Join(dir, "p", uuid(1)+".jsonl"), 0))
+		r := cli(t, "ls", "-s", dir, "p")
+		require.Equal(t, exitFailure, r.code)
+		require.Contains(t, r.stdout, "open")
+		require.Contains(t, r.stdout, uuid(1))
+		require.Contains(t, r.stderr, "warning: titles are missing: ")
+	})
 }
 
 func TestLsTellsDirectoriesOfOneProjectApart(t *testing.T) {

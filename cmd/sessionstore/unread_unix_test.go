@@ -4,48 +4,14 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sessionstore/sessionstore"
+	"github.com/sessionstore/sessionstore/internal/testuser"
 )
-
-// nobodyEnv makes the test process an ordinary user before it does anything.
-const nobodyEnv = "SESSIONSTORE_TEST_NOBODY"
-
-func init() {
-	if os.Getenv(nobodyEnv) == "" {
-		return
-	}
-	const nobody = 65534
-	err := syscall.Setgid(nobody)
-	if err == nil {
-		err = syscall.Setuid(nobody)
-	}
-	must(err)
-}
-
-// asOrdinaryUser runs a test, because permissions do not stop root, in a
-// process of its own if need be.
-func asOrdinaryUser(t *testing.T, test func(t *testing.T)) {
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	temp, err := os.MkdirTemp("/tmp", "sessionstore-")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(temp) })
-	require.NoError(t, os.Chmod(temp, 0o777))
-	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), nobodyEnv+"=1", "TMPDIR="+temp, "HOME="+temp)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-}
 
 // lock takes all rights away until the test ends.
 func lock(t *testing.T, elem ...string) {
@@ -69,7 +35,7 @@ func subOf(session, sub string) sessionstore.Key {
 }
 
 func TestOneUnreadableSubagentHidesNothingElse(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir, out := t.TempDir(), t.TempDir()
 		for i := range 3 {
 			add(t, dir, key("-p", uuid(i)), chain("question", "answer")...)
@@ -107,7 +73,7 @@ func TestOneUnreadableSubagentHidesNothingElse(t *testing.T) {
 }
 
 func TestOneUnreadableProjectHidesNoOther(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	testuser.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		for i, project := range []string{"-p", "-q", "-r"} {
 			add(t, dir, key(project, uuid(i)), chain("question", "answer")...)

@@ -33,6 +33,7 @@ var rooms = map[string]struct{ inside, foreign []string }{
 	"internal/keyenc":    {},
 	"internal/recorded":  {inside: []string{"", "internal/"}},
 	"internal/testenv":   {},
+	"internal/testuser":  {},
 	"cmd/sessionstore":   {inside: []string{"", "internal/", "inmemory", "filestore", "pgstore", "redisstore", "s3store", "session", "mirror", "resume", "host", "memory", "memory/"}, foreign: []string{"github.com/aws/", "github.com/jackc/", "github.com/redis/go-redis/", "github.com/cespare/xxhash/", "go.uber.org/atomic", "golang.org/x/text/", "golang.org/x/sync/", "github.com/spf13/", "github.com/schollz/progressbar/v3", "github.com/mitchellh/colorstring", "github.com/rivo/uniseg", "golang.org/x/term", "golang.org/x/sys/", "github.com/tidwall/"}},
 	"session":            {inside: []string{"", "internal/"}},
 	"mirror":             {inside: []string{"", "internal/"}},

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package testuser
+
+import "errors"
+
+const hasUsers = false
+
+func becomeNobody() error { return errors.ErrUnsupported }
