@@ -238,16 +238,22 @@ func TestRecoverLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	require.ErrorContains(t, err, resume.RecordFile)
 }
 
-// What was spilled will be delivered, so that the directory is not needed.
-func TestTheDirectoryIsNotKeptWhenAllIsSpilled(t *testing.T) {
-	m := newMachine(t)
-	spill := t.TempDir()
+// spilling is an agent whose store is away, so that what it says is spilled.
+func spilling(t *testing.T, m machine, spill string) (*brokenStore, *host.Agent) {
 	store := &brokenStore{Store: inmemory.New(), broken: true}
 	opts := m.options()
 	opts.Session.ProjectKey = oddTenant
 	opts.Mirror.Attempts, opts.Mirror.Spill = 1, spill
 	a := start(t, store, opts)
 	ask(t, a, "hello")
+	return store, a
+}
+
+// What was spilled will be delivered, so that the directory is not needed.
+func TestTheDirectoryIsNotKeptWhenAllIsSpilled(t *testing.T) {
+	m := newMachine(t)
+	spill := t.TempDir()
+	store, a := spilling(t, m, spill)
 	err := a.Close(t.Context())
 	loss, kept := (*mirror.LossError)(nil), (*resume.KeptError)(nil)
 	require.ErrorAs(t, err, &loss, "the host is told all the same")
@@ -266,12 +272,7 @@ func TestTheDirectoryIsNotKeptWhenAllIsSpilled(t *testing.T) {
 func TestRecoverAsksBeforeItDeliversSpilledBatches(t *testing.T) {
 	m := newMachine(t)
 	spill := t.TempDir()
-	store := &brokenStore{Store: inmemory.New(), broken: true}
-	opts := m.options()
-	opts.Session.ProjectKey = oddTenant
-	opts.Mirror.Attempts, opts.Mirror.Spill = 1, spill
-	a := start(t, store, opts)
-	ask(t, a, "hello")
+	store, a := spilling(t, m, spill)
 	require.Error(t, a.Close(t.Context()))
 	store.broken = false
 	var asked []string

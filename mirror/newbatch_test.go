@@ -118,6 +118,17 @@ func TestReplayStoresABatchThatOnlyEqualsTheEndOfTheTranscript(t *testing.T) {
 	})
 }
 
+// afterAnEqualBatch is a store that holds a batch whose mirror has seen it fail.
+func afterAnEqualBatch(t *testing.T) *fakeStore {
+	s := newFake()
+	old := open(t, s, &mirror.Options{Attempts: 1})
+	up := landsAndFails(s)
+	require.NoError(t, old.Frame(mainPath, entries(mode("m"))))
+	require.Error(t, old.Close(t.Context()))
+	up()
+	return s
+}
+
 // unreachableFor makes calls from now on end before the store
 // has seen them.
 func unreachableFor(s *fakeStore, calls int) {
@@ -136,12 +147,7 @@ func unreachableFor(s *fakeStore, calls int) {
 // that the batch is a new one. The next try is no repetition of an older batch.
 func TestAFurtherTryIsNoRepetitionOfAnOlderEqualBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFake()
-		old := open(t, s, &mirror.Options{Attempts: 1})
-		up := landsAndFails(s)
-		require.NoError(t, old.Frame(mainPath, entries(mode("m"))))
-		require.Error(t, old.Close(t.Context()))
-		up()
+		s := afterAnEqualBatch(t)
 		unreachableFor(s, 2)
 		m := open(t, s, nil)
 		require.NoError(t, m.Frame(mainPath, entries(mode("m"))))
@@ -152,12 +158,7 @@ func TestAFurtherTryIsNoRepetitionOfAnOlderEqualBatch(t *testing.T) {
 
 func TestARedeliveryIsNoRepetitionOfAnOlderEqualBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFake()
-		old := open(t, s, &mirror.Options{Attempts: 1})
-		up := landsAndFails(s)
-		require.NoError(t, old.Frame(mainPath, entries(mode("m"))))
-		require.Error(t, old.Close(t.Context()))
-		up()
+		s := afterAnEqualBatch(t)
 		unreachableFor(s, 3)
 		m := open(t, s, &mirror.Options{Spill: t.TempDir()})
 		require.NoError(t, m.Frame(mainPath, entries(mode("m"))))
