@@ -29,6 +29,7 @@ type Agent struct {
 	opts    Options
 	session *resume.Session
 	mirror  *mirror.Mirror
+	disk    disk
 	cmd     *exec.Cmd
 	stderr  *tail
 
@@ -51,8 +52,6 @@ type Agent struct {
 	reaped  bool // the process's number may be another one's by now
 	waitErr error
 
-	store   sessionstore.SessionStore // that of the mirror
-	behind  bool                      // something may be in the private directory only
 	closing sync.Once
 	closed  error
 }
@@ -80,7 +79,7 @@ func Start(ctx context.Context, store sessionstore.SessionStore, opts Options) (
 	a := &Agent{opts: opts, exited: make(chan struct{}), stderr: &tail{to: opts.Stderr, done: make(chan struct{})}}
 	keep := opts.Session.KeepOnMirrorLoss
 	opts.Session.KeepOnMirrorLoss = func() bool {
-		return a.behind || a.mirror != nil && a.mirror.NeedsFiles() || keep != nil && keep()
+		return a.disk.needed || a.mirror != nil && a.mirror.NeedsFiles() || keep != nil && keep()
 	}
 	var err error
 	if a.session, err = resume.Materialize(ctx, store, opts.Session); err != nil {
@@ -125,8 +124,10 @@ func (a *Agent) start(store sessionstore.SessionStore) (err error) {
 	if mo.Logger == nil {
 		mo.Logger = slog.Default()
 	}
-	a.store = a.session.Store(store)
-	if a.mirror, err = mirror.New(a.store, a.session.ProjectsDir(), &mo); err != nil {
+	if err = a.disk.begin(a.session, store); err != nil {
+		return err
+	}
+	if a.mirror, err = mirror.New(&a.disk, a.session.ProjectsDir(), &mo); err != nil {
 		return err
 	}
 	a.id = a.session.Key.SessionID
@@ -251,8 +252,8 @@ func (a *Agent) next() (Message, error) {
 func (a *Agent) message(line []byte) (Message, error) {
 	var head struct {
 		Type, Subtype string
-		SessionID     string `json:"session_id"`
-		RequestID     string `json:"request_id"`
+		SessionID     string          `json:"session_id"`
+		RequestID     json.RawMessage `json:"request_id"` // whatever it is, it goes back
 		Request       json.RawMessage
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
@@ -271,20 +272,30 @@ func (a *Agent) message(line []byte) (Message, error) {
 }
 
 // reply answers a question. That the agent does not hear it any more is no
-// error: it has ended, or its input has.
-func (a *Agent) reply(id string, request json.RawMessage) error {
+// error: it has ended, or its input has. One without an id can't be answered.
+func (a *Agent) reply(id, request json.RawMessage) error {
+	if len(id) == 0 || string(id) == "null" {
+		return nil
+	}
 	var q struct {
 		Subtype string
 		Permission
 	}
-	line, err := []byte(nil), json.Unmarshal(request, &q)
-	if err != nil {
-		return nil
+	var line []byte
+	err := jsonscan.Object(request, nil)
+	if err == nil {
+		err = json.Unmarshal(request, &q)
 	}
-	if q.Subtype != "can_use_tool" {
-		line, err = refuse(id, q.Subtype)
-	} else {
+	switch {
+	case err != nil: // it waits for an answer all the same
+		line, err = refuse(id, "this host does not understand the request: "+err.Error())
+	case q.Subtype != "can_use_tool":
+		line, err = refuse(id, fmt.Sprintf("this host does not answer %q", q.Subtype))
+	default:
 		q.Raw = request
+		if len(q.Input) == 0 {
+			q.Input = json.RawMessage("{}")
+		}
 		line, err = answer(id, a.decide(q.Permission), q.Input)
 	}
 	if err != nil {
@@ -341,10 +352,10 @@ func checkInput(d Decision) Decision {
 // the mirror could not store by then is given up. What the agent has started is
 // killed with it, or when it has ended, as far as it is in its process group.
 //
-// The transcripts of an agent that did not end well are compared with the store,
-// since it may have written lines that it could not tell any more. When the
-// context has ended this takes two seconds at most, and the directory is kept if
-// that is not enough.
+// An agent writes to its files first, and may have ended before it told. If it
+// did not end well, or there is more in its private directory than came in, the
+// transcripts there are compared with the store, as by [Recover], until the
+// context ends. If that fails the directory is kept.
 //
 // Close does not wait for OnPermission, which may call it. It waits for a Write
 // of Options.Stderr until the context ends, but at most for Options.Grace.
@@ -355,7 +366,10 @@ func checkInput(d Decision) Decision {
 // when everything that is not stored lies in mirror.Options.Spill, from where it
 // will be delivered. Close may be called more than once.
 func (a *Agent) Close(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, a.Kill) // of a second Close too
+	stop := context.AfterFunc(ctx, func() { // of a second Close too
+		a.Kill()
+		a.mirror.Abort(context.Cause(ctx)) // who reads the output waits for it
+	})
 	defer stop()
 	a.closing.Do(func() { a.closed = a.close(ctx) })
 	return a.closed
@@ -378,31 +392,11 @@ func (a *Agent) close(ctx context.Context) error {
 	a.reap()
 	a.endStderr(ctx)
 	_ = a.stdout.Close() // may be closed already
-	errs = append(errs, a.exitError(killed), a.mirror.Close(ctx), a.catchUp(ctx), a.session.Close())
+	exit := a.exitError(killed)
+	errs = append(errs, exit, a.mirror.Close(ctx))
+	clean := len(errs) == 2 && exit == nil && a.mirror.Stats().Broken == 0
+	errs = append(errs, a.catchUp(ctx, clean), a.session.Close())
 	return errors.Join(errs...)
-}
-
-// catchUp brings in what an agent that did not end well has written to its
-// files, and could not tell any more. If that fails the directory is kept.
-func (a *Agent) catchUp(ctx context.Context) error {
-	if !a.session.Private || a.waitErr == nil || a.mirror.Failed() {
-		return nil
-	}
-	if ctx.Err() != nil { // a moment is better than to keep the directory
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lingering)
-		defer cancel()
-	}
-	opts := &mirror.WatchOptions{Once: true}
-	if a.opts.Mirror != nil {
-		opts.CallTimeout, opts.Logger = a.opts.Mirror.CallTimeout, a.opts.Mirror.Logger
-	}
-	_, err := mirror.Watch(ctx, a.session.ProjectsDir(), a.store, opts)
-	if err != nil {
-		a.behind = true
-		err = fmt.Errorf("host: compare the agent's last files with the store: %w", err)
-	}
-	return err
 }
 
 // ExitError is an agent that did not end well.

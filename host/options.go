@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -128,7 +127,7 @@ func Args(s *resume.Session, more ...string) []string {
 }
 
 // answer is the reply to a question, as a line for the agent's input.
-func answer(id string, d Decision, asked json.RawMessage) ([]byte, error) {
+func answer(id json.RawMessage, d Decision, asked json.RawMessage) ([]byte, error) {
 	response := map[string]any{"behavior": "deny", "message": d.Message}
 	if d.Allow {
 		if d.Input == nil {
@@ -143,8 +142,8 @@ func answer(id string, d Decision, asked json.RawMessage) ([]byte, error) {
 	}})
 }
 
-func refuse(id, subtype string) ([]byte, error) {
+func refuse(id json.RawMessage, why string) ([]byte, error) {
 	return json.Marshal(map[string]any{"type": "control_response", "response": map[string]any{
-		"subtype": "error", "request_id": id, "error": fmt.Sprintf("this host does not answer %q", subtype),
+		"subtype": "error", "request_id": id, "error": why,
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 
 	"github.com/sessionstore/sessionstore"
@@ -77,7 +78,7 @@ func Recover(ctx context.Context, store sessionstore.SessionStore, tempDir strin
 		done, err := recoverDir(ctx, store, dir, o)
 		report.Entries += done.Entries
 		switch {
-		case errors.Is(err, errNothing):
+		case errors.Is(err, errNothing), err != nil && isGone(dir): // another Recover had it
 		case errors.Is(err, resume.ErrInUse):
 			report.InUse++
 		case err != nil:
@@ -130,13 +131,15 @@ func replaySpill(ctx context.Context, store sessionstore.SessionStore, o Recover
 // killed at once, or is just beginning.
 var errNothing = errors.New("there is nothing to recover")
 
+func isGone(dir string) bool {
+	_, err := os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 func recoverDir(ctx context.Context, store sessionstore.SessionStore, dir string, o RecoverOptions) (report mirror.WatchReport, err error) {
 	l, err := resume.OpenLeftover(dir)
-	if errors.Is(err, fs.ErrNotExist) && holdsNothing(dir) {
-		return report, errNothing
-	}
 	if err != nil {
-		return report, err
+		return report, withoutRecord(dir, err)
 	}
 	defer l.Close()
 	if err := l.Strip(); err != nil { // whatever comes: tokens don't stay
@@ -144,13 +147,34 @@ func recoverDir(ctx context.Context, store sessionstore.SessionStore, dir string
 	}
 	s := sweep{dir: dir, o: o}
 	report, err = mirror.Watch(ctx, l.ProjectsDir(), confined{l.Store(store), s.accept}, s.options())
-	switch {
-	case err != nil:
+	if err == nil {
+		err = s.verdict()
+	}
+	if err != nil {
 		return report, fmt.Errorf("%s is kept: %w", dir, err)
-	case s.damaged > 0 || s.refused > 0:
-		return report, fmt.Errorf("%s is kept: lines or files that are damaged: %d, entries that the store refuses: %d", dir, s.damaged, s.refused)
 	}
 	return report, l.Remove()
+}
+
+// withoutRecord is for a directory that can't be opened, because of cause. If
+// it is ours, no tokens stay in it all the same.
+func withoutRecord(dir string, cause error) error {
+	for _, other := range []error{resume.ErrInUse, resume.ErrNotOurs} {
+		if errors.Is(cause, other) {
+			return cause
+		}
+	}
+	if isGone(dir) {
+		return cause
+	}
+	if errors.Is(cause, fs.ErrNotExist) && holdsNothing(dir) {
+		return errNothing
+	}
+	removed, err := resume.StripLeftover(dir)
+	if removed {
+		return nil
+	}
+	return errors.Join(cause, err)
 }
 
 // holdsNothing reports whether there are directories only.
@@ -176,6 +200,14 @@ func (s *sweep) accept(key sessionstore.Key) error {
 		return nil
 	}
 	return s.o.Accept(s.dir, key)
+}
+
+// verdict is an error if there is anything that is only in the directory.
+func (s *sweep) verdict() error {
+	if s.damaged > 0 || s.refused > 0 {
+		return fmt.Errorf("lines or files that are damaged: %d, entries that the store refuses: %d", s.damaged, s.refused)
+	}
+	return nil
 }
 
 func (s *sweep) options() *mirror.WatchOptions {
@@ -208,7 +240,11 @@ type confined struct {
 
 // StoreKey makes it a mirror.Renamer if the store is one.
 func (c confined) StoreKey(key sessionstore.Key) sessionstore.Key {
-	if r, ok := c.store.(mirror.Renamer); ok {
+	return storeKey(c.store, key)
+}
+
+func storeKey(store sessionstore.SessionStore, key sessionstore.Key) sessionstore.Key {
+	if r, ok := store.(mirror.Renamer); ok {
 		return r.StoreKey(key)
 	}
 	return key

@@ -264,6 +264,12 @@ func (m *Mirror) Close(ctx context.Context) error {
 	return m.closeOutcome
 }
 
+// Abort gives up what the store has not taken: calls under way are cancelled, and
+// from now on each batch is given up without a call, which with Options.Spill
+// means kept. So nothing waits for the store any more: Flush, Frame and a Reader
+// go on. It is for ending a mirror in a hurry; Close must be called all the same.
+func (m *Mirror) Abort(cause error) { m.abort(cause) }
+
 func (m *Mirror) close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -147,6 +147,9 @@ func TestWatchSkipsWhatIsNeverMirroredAndWhatIsNoEntry(t *testing.T) {
 	write(t, lines(user("x")), dir, "one.jsonl")
 	write(t, "text", dir, project, "notes.txt")
 	write(t, lines(user("x")), dir, ".private", "s.jsonl")
+	deep := project + "/" + session + strings.Repeat("/d", 15) // deeper than agents go
+	write(t, lines(user("x")), dir, deep, "s.jsonl")
+	write(t, "", dir, project, session, "subagents/agent-1.meta.json")
 	outside := write(t, lines(user("x")), t.TempDir(), "secret.jsonl")
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, project, "link.jsonl")))
 	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(dir, "out")))
@@ -163,7 +166,7 @@ func TestWatchSkipsWhatIsNeverMirroredAndWhatIsNoEntry(t *testing.T) {
 	slices.Sort(skips)
 	require.Equal(t, []string{
 		mainFile + ":4", mainFile + ":5", mainFile + ":7",
-		project + "/" + session + "/three.jsonl:0", project + "/link.jsonl:0", "one.jsonl:0", "out:0",
+		deep + ":0", project + "/" + session + "/three.jsonl:0", project + "/link.jsonl:0", ".private/s.jsonl:0", "one.jsonl:0", "out:0",
 	}, skips)
 	require.Equal(t, 2, report.Transcripts)
 	require.EqualValues(t, 2, report.NotMirrored)

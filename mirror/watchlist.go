@@ -24,6 +24,11 @@ type lister struct {
 	errs  []error
 }
 
+var (
+	errTooDeep = errors.New("it lies deeper than any transcript")
+	errHidden  = errors.New("the name of a project does not begin with a dot")
+)
+
 // maxDepth ends the walk where a link leads back to a directory above.
 const maxDepth = 16
 
@@ -33,7 +38,11 @@ func (l *lister) dir(segs []string, up []os.FileInfo) {
 	if len(segs) > 0 {
 		name = strings.Join(segs, "/")
 	}
-	if l.ctx.Err() != nil || len(segs) > maxDepth {
+	if l.ctx.Err() != nil {
+		return
+	}
+	if len(segs) > maxDepth {
+		l.w.skip(WatchSkip{Path: name, Err: errTooDeep})
 		return
 	}
 	f, err := l.root.Open(name)
@@ -78,9 +87,7 @@ func (l *lister) entry(segs []string, e fs.DirEntry, up []os.FileInfo) {
 	}
 	switch {
 	case mode.IsDir():
-		if len(segs) > 1 || !strings.HasPrefix(e.Name(), ".") {
-			l.dir(segs, up)
-		}
+		l.dir(segs, up)
 	case isFile && mode.IsRegular():
 		l.file(segs, name, info)
 	}
@@ -91,8 +98,15 @@ func (l *lister) file(segs []string, name string, info os.FileInfo) {
 	if len(segs) > 2 && segs[len(segs)-1] == journalName {
 		return
 	}
+	if strings.HasPrefix(name, ".") { // of a program that is no agent
+		l.w.skip(WatchSkip{Path: name, Err: errHidden})
+		return
+	}
 	stem, isLines := strings.CutSuffix(name, linesSuffix)
 	if !isLines {
+		if info.Size() == 0 {
+			return // it is being written, or its writer was killed: nothing is in it
+		}
 		stem = strings.TrimSuffix(name, sidecarSuffix)
 	}
 	key, err := keyOf(strings.Split(stem+linesSuffix, "/"))

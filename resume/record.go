@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/sessionstore/sessionstore"
 	"github.com/sessionstore/sessionstore/internal/osdir"
@@ -34,24 +36,31 @@ type record struct {
 	Directory string `json:"directory"`
 }
 
+// lockWait is how long Materialize waits for who looks at its new directory.
+const lockWait = 5 * time.Second
+
+const recordTemp = RecordFile + ".tmp"
+
 // writeRecord locks the directory, which is nobody else's as long as the session
-// is open, and puts the record in place whole. Whoever looks for leftovers may
-// have the lock for a moment; without a record they leave the directory alone.
+// is open, and then puts the record in place whole. Others may look at the new
+// directory meanwhile and lock it for a moment; they leave it alone, because
+// nothing is in it yet.
 func (m *materializer) writeRecord(ctx context.Context) error {
 	s := m.session
 	var err error
 	if s.lock, err = m.root.Open("."); err != nil {
 		return err
 	}
-	if err := osdir.Lock(ctx, s.lock, true); err != nil && ctx.Err() != nil {
-		return err // other errors are of file systems that have no locks
+	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, ErrInUse)
+	defer cancel()
+	if osdir.Lock(ctx, s.lock, true) != nil && ctx.Err() != nil { // some file systems have no locks
+		return fmt.Errorf("lock the private directory: %w", context.Cause(ctx))
 	}
 	text, err := json.Marshal(record{recordVersion, s.Key.ProjectKey, s.Key.SessionID, s.plan.dirName})
 	if err != nil {
 		return err
 	}
-	const temp = RecordFile + ".tmp"
-	f, err := m.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	f, err := m.root.OpenFile(recordTemp, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
@@ -59,7 +68,7 @@ func (m *materializer) writeRecord(ctx context.Context) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return m.root.Rename(temp, RecordFile)
+	return m.root.Rename(recordTemp, RecordFile)
 }
 
 // Leftover is a private directory that its host has not removed: the host was
@@ -99,7 +108,8 @@ var (
 // OpenLeftover opens a private directory and keeps others from opening it until
 // Close or Remove; a process that ends gives it up. It trusts only a directory
 // and a record that belong to this user and are closed to others. A directory
-// without a record gives an error that wraps [fs.ErrNotExist]. On systems
+// without a record gives an error that wraps [fs.ErrNotExist]. Links instead of
+// "projects" and of the project's directory are refused. On systems
 // without flock(2), directories in use can't be told from others.
 func OpenLeftover(dir string) (*Leftover, error) {
 	l, err := openLeftover(dir)
@@ -110,48 +120,134 @@ func OpenLeftover(dir string) (*Leftover, error) {
 }
 
 func openLeftover(dir string) (*Leftover, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, errors.New("not a directory")
-	}
-	if err := checkPrivate(info); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+	root, lock, _, err := lockPrivate(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
-		return nil, errors.Join(errors.New("it was replaced meanwhile"), err)
-	}
-	l := &Leftover{Dir: dir}
-	if l.lock, err = root.Open("."); err != nil {
-		return nil, err
-	}
-	// The agent may have put a link there, to what belongs to others.
-	if projects, err := root.Lstat("projects"); err == nil && !projects.IsDir() {
-		l.lock.Close()
-		return nil, errors.New("projects is not a directory")
-	}
-	held, err := osdir.TryLock(l.lock, true)
-	if !held && err == nil { // some file systems have no locks
-		err = ErrInUse
-	} else if err = l.read(root); err != nil {
+	l := &Leftover{Dir: root.Name(), lock: lock}
+	if err = l.read(root); err != nil {
 		err = fmt.Errorf("%s: %w", RecordFile, err)
+	} else {
+		err = checkProjects(root, l.dirName)
 	}
 	if err != nil {
-		l.lock.Close()
+		lock.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// lockPrivate opens and locks a directory of this user that is closed to others.
+// Held is false on a file system that has no locks.
+func lockPrivate(dir string) (root *os.Root, lock *os.File, held bool, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, nil, false, err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if !info.IsDir() {
+		return nil, nil, false, errors.New("not a directory")
+	}
+	if err := checkPrivate(info); err != nil {
+		return nil, nil, false, err
+	}
+	if root, err = os.OpenRoot(dir); err != nil {
+		return nil, nil, false, err
+	}
+	if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
+		root.Close()
+		return nil, nil, false, errors.Join(errors.New("it was replaced meanwhile"), err)
+	}
+	if lock, err = root.Open("."); err != nil {
+		root.Close()
+		return nil, nil, false, err
+	}
+	held, err = osdir.TryLock(lock, true)
+	if !held && err == nil { // some file systems have no locks
+		root.Close()
+		lock.Close()
+		return nil, nil, false, ErrInUse
+	}
+	return root, lock, held, nil
+}
+
+// checkProjects refuses links: they lead to what may be another's, and what is
+// there would be stored under the key of this directory.
+func checkProjects(root *os.Root, dirName string) error {
+	for _, name := range []string{"projects", "projects/" + dirName} {
+		info, err := root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("%w: %s is not a directory of its own", sessionstore.ErrCorrupt, name)
+		}
+	}
+	return nil
+}
+
+// CheckProjects reports an error if the agent has put a link to another place
+// where the transcripts of its private directory are. Ask it before they are
+// brought into a store.
+func (s *Session) CheckProjects() error {
+	root, err := os.OpenRoot(s.ConfigDir)
+	if err != nil {
+		return fail(s.Key, err)
+	}
+	defer root.Close()
+	if err := checkProjects(root, s.plan.dirName); err != nil {
+		return fail(s.Key, err)
+	}
+	return nil
+}
+
+// StripLeftover is for a private directory that [OpenLeftover] could not open,
+// because of its record. It removes everything but the transcripts and the
+// record if the directory is named as those of [Materialize], belongs to this
+// user, is closed to others and can be locked. It removes the directory if
+// its host was killed while it wrote the record: no agent has run there then.
+func StripLeftover(dir string) (removed bool, err error) {
+	if !strings.HasPrefix(filepath.Base(dir), DirPrefix) {
+		return false, fmt.Errorf("resume: strip %s: its name does not begin with %s", dir, DirPrefix)
+	}
+	root, lock, held, err := lockPrivate(dir)
+	if err != nil || !held {
+		return false, err // the error of OpenLeftover says so
+	}
+	defer root.Close()
+	l := &Leftover{Dir: root.Name(), lock: lock}
+	defer l.Close()
+	if neverBegun(root) {
+		root.Close() // for Windows
+		return true, l.Remove()
+	}
+	return false, l.Strip()
+}
+
+// neverBegun reports whether the host was killed while it wrote the record. The
+// caller holds the lock, and a host writes the record only while it holds it,
+// so that host has ended. It writes the record before everything else but empty
+// directories, and starts the agent later: nothing can be lost. A directory
+// with anything else in it is not taken for one.
+func neverBegun(root *os.Root) bool {
+	begun := false
+	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.IsDir():
+			return err
+		case name == recordTemp && d.Type().IsRegular():
+			begun = true
+			return nil
+		}
+		return fs.ErrExist
+	})
+	return err == nil && begun
 }
 
 // openRecord opens the record itself, not what a link leads to.
@@ -211,6 +307,9 @@ func (l *Leftover) read(root *os.Root) error {
 	if r.Version != recordVersion {
 		return fmt.Errorf("%w: version %d, this program knows %d", sessionstore.ErrCorrupt, r.Version, recordVersion)
 	}
+	if hasLoneSurrogate(text, r.ProjectKey+r.SessionID+r.Directory) {
+		return fmt.Errorf("%w: it holds half a character", sessionstore.ErrCorrupt)
+	}
 	if err := sessionstore.ValidateProjectKey(r.ProjectKey); err != nil {
 		return err
 	}
@@ -224,6 +323,14 @@ func (l *Leftover) read(root *os.Root) error {
 	}
 	l.Key, l.dirName = sessionstore.Key{ProjectKey: r.ProjectKey, SessionID: r.SessionID}, r.Directory
 	return nil
+}
+
+// hasLoneSurrogate reports whether decoding has replaced something: the key would
+// be another one's.
+func hasLoneSurrogate(text []byte, decoded string) bool {
+	const replaced = "\uFFFD"
+	given := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
+	return strings.Count(decoded, replaced) > given
 }
 
 // ProjectsDir returns the directory with the transcripts.

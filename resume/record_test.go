@@ -256,3 +256,40 @@ func TestADirectoryThatIsNotThereIsNamed(t *testing.T) {
 	}
 	h.requireNothingLeft()
 }
+
+func TestARecordOfAnotherPlaceIsRefused(t *testing.T) {
+	for _, record := range []string{
+		`{"version":1,"projectKey":"t","directory":"."}`,
+		`{"version":1,"projectKey":"t\ud800","directory":"t"}`,
+		`{"version":1,"projectKey":"t","directory":"\udc00t"}`,
+	} {
+		dir := abandoned(t, newHome(t), project)
+		name := filepath.Join(dir, resume.RecordFile)
+		require.NoError(t, os.WriteFile(name, []byte(record), 0o600))
+		_, err := resume.OpenLeftover(dir)
+		require.ErrorIs(t, err, sessionstore.ErrCorrupt, record)
+		require.NoError(t, os.WriteFile(name, []byte(`{"version":1,"projectKey":"t�","directory":"t"}`), 0o600))
+		l, err := resume.OpenLeftover(dir)
+		require.NoError(t, err, "this is its name")
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestOnlyDirectoriesOfOursAreStripped(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := resume.StripLeftover(dir)
+	require.ErrorContains(t, err, resume.DirPrefix)
+	require.FileExists(t, file)
+
+	h := newHome(t)
+	s, err := resume.Materialize(t.Context(), filled(t), h.options())
+	require.NoError(t, err)
+	_, err = resume.StripLeftover(s.ConfigDir)
+	if runtime.GOOS != "windows" {
+		require.ErrorIs(t, err, resume.ErrInUse)
+	}
+	require.NoError(t, s.Close())
+}

@@ -223,10 +223,19 @@ func (w *writer) close(err error) error {
 	if err != nil {
 		return err
 	}
-	f, err := create(w.root, w.name+".meta.json")
+	// Whole or not at all: what is half there would count as damaged, later.
+	name := w.name + ".meta.json"
+	temp := name + ".tmp"
+	if _, err := w.root.Lstat(name); err == nil {
+		return fmt.Errorf("%s: %w", name, fs.ErrExist)
+	}
+	f, err := create(w.root, temp)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return w.root.Rename(temp, name)
 }
