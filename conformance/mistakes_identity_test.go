@@ -345,7 +345,7 @@ var retryMistakes = []mistake{
 	{name: "takes a new batch for a retry", want: []string{"LostReply/DeclaredNew"}, make: around(
 		func(s *testStore, next appendFunc, ctx context.Context, k key, entries []entry) error {
 			if sessionstore.IsNewBatch(ctx) {
-				ctx = context.TODO()
+				ctx = context.Background() // says nothing of it
 			}
 			return next(ctx, k, entries)
 		})},
